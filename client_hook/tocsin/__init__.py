@@ -288,7 +288,7 @@ def last_good_checkpoint(
     is for scripts that restart a training; unlike the other functions, it raises.
 
     Args:
-        run: The run's id.
+        run: The run's id, or its name if only one run has it.
         before: Only checkpoints before this step.
         url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
         token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.

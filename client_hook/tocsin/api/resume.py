@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ..core.paths import unescaped
 from ..core.run_fields import host_of
-from ..read import Api
+from ..read import Api, NotFoundError
 
 
 def last_good_checkpoint(
@@ -33,7 +33,7 @@ def checkpoints(
     machine and is not here. The last good one is the newest that is not known to be missing.
 
     Args:
-        run: The run's id.
+        run: The run's id, or its name if only one run has it.
         before: Only checkpoints before this step are good.
         url: Address of the server; default: ``TOCSIN_URL``.
         token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.
@@ -45,7 +45,10 @@ def checkpoints(
         ValueError: ``url`` is not an address.
     """
     with Api(url, token) as api:
-        answer: dict[str, Any] = api.get(f"/runs/{quote(run, safe='')}/checkpoints", before=before)
+        try:
+            answer = _answer(api, run, before)
+        except NotFoundError:
+            answer = _answer(api, api.run(run).id, before)
     host = host_of(None, os.environ) if "TOCSIN_HOSTNAME" in os.environ else socket.gethostname()
     for item in answer["items"]:
         _look(item, host)
@@ -61,6 +64,11 @@ def checkpoints(
         left = answer["last_good"]
         instead = "No other is good" if left is None else f"{left['path']} (step {left['step']}) does"
         answer["text"] = f"{gone}. {instead}."
+    return answer
+
+
+def _answer(api: Api, run: str, before: int | None) -> dict[str, Any]:
+    answer: dict[str, Any] = api.get(f"/runs/{quote(run, safe='')}/checkpoints", before=before)
     return answer
 
 

@@ -162,7 +162,7 @@ def _parser() -> Parser:
         "--spool-dir", type=Path, help="directory of buffered records; default: TOCSIN_SPOOL_DIR"
     )
     listed = _command(commands, "checkpoints", checkpoints)
-    listed.add_argument("run", metavar="RUN", help="the run's id")
+    listed.add_argument("run", metavar="RUN", help="id or name of the run")
     listed.add_argument(
         "--before", type=int, metavar="STEP", help="only checkpoints before this step are good"
     )

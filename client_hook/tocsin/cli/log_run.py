@@ -63,6 +63,8 @@ class LogRun:
         """Number of skipped records: those of ranks other than the first one in the file."""
         self.new = 0
         """Number of records that the server did not have before; known after ``close``."""
+        self.undelivered = 0
+        """Number of records that the server has not acknowledged; known after ``close``."""
         self.alerts: dict[str, Alert] = {}
         """What the server found, by id, as last sent; at most ``MOST_ALERTS``."""
         self.address = ""
@@ -92,7 +94,9 @@ class LogRun:
             return
         sender.close(state=state)
         self.new += max(self._put - 1 - sender.stats.known_seq, 0)
-        if self._wait and sender.stats.acked_seq < self._put - 1:
+        undelivered = max(self._put - 1 - sender.stats.acked_seq, 0)
+        self.undelivered += undelivered
+        if self._wait and undelivered:
             raise NotDeliveredError(sender.stats.last_error or "the server did not acknowledge in time")
 
     def _record(self, record: LogRecord, now: Callable[[], int]) -> None:

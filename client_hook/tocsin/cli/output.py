@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import sys
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -62,26 +63,71 @@ def print_styled(*parts: tuple[str, str]) -> None:
         print("".join(text for text, _ in parts), flush=True)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
-    """Print a table. On a terminal it fits the width; in a pipe nothing is shortened."""
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, less: Sequence[str] = ()
+) -> None:
+    """Print a table. On a terminal it fits the width; in a pipe nothing is shortened.
+
+    Args:
+        head: The names of the columns.
+        rows: The cells.
+        empty: What is printed without rows.
+        less: Columns that a narrow terminal does not show, the least important first.
+    """
     cells = [[shown(cell) for cell in row] for row in rows]
     if not cells:
         print(empty)
-    elif sys.stdout.isatty() and has_rich():
-        _rich_table(head, cells)
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        for line in plain_table(head, cells, width):
+        return
+    if not sys.stdout.isatty():
+        for line in plain_table(head, cells, None):
             print(line)
+        return
+    width = shutil.get_terminal_size().columns
+    head, cells = fitting(head, cells, width, less)
+    if has_rich():
+        _rich_table(head, cells)
+        return
+    for line in plain_table(head, cells, width):
+        print(line)
+
+
+def fitting(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, less: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return a table without as many columns of ``less`` as it takes to fit the width."""
+    lines = [list(head), *map(list, rows)]
+    for name in less:
+        if sum(_widths(lines)) + len(GAP) * (len(lines[0]) - 1) <= width:
+            break
+        place = lines[0].index(name)
+        lines = [line[:place] + line[place + 1 :] for line in lines]
+    return lines[0], lines[1:]
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:
     """Yield the lines of a table of text. With ``width``, lines are cut to it."""
     lines = [list(head), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = _widths(lines)
     for line in lines:
-        text = GAP.join(cell.ljust(each) for cell, each in zip(line, widths, strict=True)).rstrip()
+        text = GAP.join(_filled(cell, each) for cell, each in zip(line, widths, strict=True)).rstrip()
         yield text if width is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column."""
+    return [max(map(cells_of, column)) for column in zip(*lines, strict=True)]
+
+
+def cells_of(text: str) -> int:
+    """Return how many cells of a terminal a text takes: emoji and CJK take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def _filled(cell: str, width: int) -> str:
+    return cell + " " * (width - cells_of(cell))
 
 
 def has_rich() -> bool:
@@ -98,12 +144,12 @@ def _rich_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    widths = _widths([head, *rows])
     console = Console(highlight=False)
     styled = [(row, [STYLES.get(each, "") for each in row]) for row in rows]
     for line, styles in [(head, ["dim"] * len(head)), *styled]:
         cells = zip(line, widths, styles, strict=True)
-        parts = [(cell.ljust(width) + GAP, style) for cell, width, style in cells]
+        parts = [(_filled(cell, width) + GAP, style) for cell, width, style in cells]
         text = Text.assemble(*parts)
         text.rstrip()
         console.print(text, no_wrap=True, overflow="ellipsis")

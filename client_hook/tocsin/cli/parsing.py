@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
 
 Run = Callable[[argparse.Namespace], int]
+_UNKNOWN = "unrecognized arguments: "
 _INVALID = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
@@ -26,7 +27,20 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(found[1], known, 2)
             hint = f" Did you mean {' or '.join(near)}?" if near else f" Commands: {', '.join(known)}."
             message = f"There is no command {found[1]!r}.{hint}" if "COMMAND" in message else message
+        elif message.startswith(_UNKNOWN):
+            word = message[len(_UNKNOWN) :].split()[0].partition("=")[0]
+            near = difflib.get_close_matches(word, set(_options(self)), 1)
+            message += f". Did you mean {near[0]}?" if near else ""
         super().error(message)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options of a parser and its commands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _options(each)
 
 
 def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> Parser:

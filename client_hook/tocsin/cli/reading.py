@@ -6,6 +6,8 @@ import argparse
 import sys
 import webbrowser
 from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -40,14 +42,12 @@ def runs_list(api: Api, options: argparse.Namespace) -> int:
         for run in found
     ]  # fmt: skip
     head = ("ID", "NAME", "PROJECT", "STATE", "HEALTH", "STEP", "LOSS", "PROBLEM")
-    print_table(head, rows, empty="No run matches.")
+    print_table(head, rows, empty="No run matches.", less=("PROJECT", "STATE", "LOSS", "STEP"))
     return 0
 
 
 def _first(pages: Iterable[T], most: int, unit: str) -> list[T]:
     """Return the first results, with progress."""
-    from itertools import islice
-
     from .progress import progress
 
     found = []
@@ -174,7 +174,8 @@ def alerts_list(api: Api, options: argparse.Namespace) -> int:
     rows = [
         (one.id, one.severity, one.state, one.run_name, one.rule, _since(one), one.summary) for one in found
     ]
-    print_table(("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "SUMMARY"), rows, empty="No alerts.")
+    head = ("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "SUMMARY")
+    print_table(head, rows, empty="No alerts.", less=("SINCE", "STATE", "RULE", "RUN"))
     return 0
 
 
@@ -191,13 +192,25 @@ def alerts_ack(api: Api, options: argparse.Namespace) -> int:
             api.acknowledge_incident(given, options.note)
         except NotFoundError:
             kind = "alert"
-            api.acknowledge_alert(given, options.note)
+            _acknowledge_alert(api, given, options.note)
         done.append({"id": given, "kind": kind})
         if not options.json:
             print(f"Acknowledged {kind} {given}.")
     if options.json:
         print_json(done)
     return 0
+
+
+def _acknowledge_alert(api: Api, given: str, note: str) -> None:
+    from ..read import NotFoundError
+
+    try:
+        api.acknowledge_alert(given, note)
+    except NotFoundError:
+        ids = [each.id for each in islice(api.incidents(), MOST_SHOWN)]
+        near = [each for each in ids if each.startswith(given)] or get_close_matches(given, ids, 3)
+        hint = f"Did you mean {' or '.join(near[:3])}?" if near else "`tocsin incidents` lists the incidents."
+        raise NotFoundError(f"There is no alert or incident {given!r}. {hint}") from None
 
 
 @asking
@@ -216,7 +229,7 @@ def incidents(api: Api, options: argparse.Namespace) -> int:
         for one in found
     ]  # fmt: skip
     head = ("ID", "SEVERITY", "STATE", "RUN", "SINCE", "CHANGED", "ACKED", "SUMMARY")
-    print_table(head, rows, empty="No incidents.")
+    print_table(head, rows, empty="No incidents.", less=("SINCE", "CHANGED", "STATE", "RUN"))
     return 0
 
 

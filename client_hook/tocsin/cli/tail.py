@@ -162,7 +162,7 @@ def follow(
             run.take(growing.feed(data, rewritten), time.time_ns)
             if growing.format is not known:
                 known = growing.format
-                on_format(f"{path}: {known.name if known else ''}")
+                on_format(known.name if known else "unknown format")
             looks = 0 if data else looks + 1
             if looks:
                 if stop(looks):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +52,7 @@ def import_(options: argparse.Namespace) -> int:
         print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
     found = []
-    with progress("Importing", unit="records") as bar:
+    with progress("Importing", unit="records") as bar, _without_warnings():
         destination = _destination(options, spool=False)
         for outcome in import_runs(options.path, destination, options.project, bar.advance):
             found.append(outcome)
@@ -59,6 +62,18 @@ def import_(options: argparse.Namespace) -> int:
         for line in summary(found) if found else [f"No log of a known format in {options.path}."]:
             print(line, flush=True)
     return _ended(options, [_imported(outcome) for outcome in found])
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Leave out the sender's warnings: the outcome of a run says why it was not sent."""
+    logger = logging.getLogger("tocsin")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _imported(outcome: Outcome) -> dict[str, Any]:
@@ -78,7 +93,10 @@ def _ended(options: argparse.Namespace, outcomes: list[dict[str, Any]]) -> int:
 
 
 def tail(options: argparse.Namespace) -> int:
-    """Follow a growing log of any known format and report it as a run, until Ctrl-C."""
+    """Follow a growing log of any known format and report it as a run, until Ctrl-C.
+
+    The exit status is 1 if the server did not get all records.
+    """
     from ..importers import UnreadableLogError
     from .tail import PAUSE_S, follow, run_of
 
@@ -114,10 +132,10 @@ def tail(options: argparse.Namespace) -> int:
     if options.json:
         known = formats[-1] if formats else None
         facts = {"path": str(path), "project": project, "name": name, "format": known}
-        print_json({**facts, "records": run.records})
+        print_json({**facts, "records": run.records, "undelivered": run.undelivered})
     else:
         print(f"{counted(run.records, 'record')} of {path}")
-    return 0
+    return int(run.undelivered > 0)
 
 
 def export(options: argparse.Namespace) -> int:
@@ -187,7 +205,7 @@ def add_commands(commands: Commands) -> None:
     followed.add_argument(
         "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
     )
-    add_json(followed, "at the end, {path, project, name, format, records}")
+    add_json(followed, "at the end, {path, project, name, format, records, undelivered}")
     exported = command(commands, "export", export)
     exported.add_argument("dir", type=Path, metavar="DIR", help="a folder; it is created")
     exported.add_argument("--project", help="only runs of this project")

@@ -35,8 +35,10 @@ class Handler(BaseHTTPRequestHandler):
         good = next((dict(item) for item in self.server.items if not item["problem"]), None)
         answer = {"items": self.server.items, "last_good": good, "text": "the server's sentence"}
         status = 401 if self.headers["Authorization"] != f"Bearer {TOKEN}" else 200
-        if "/missing/" in self.path:
+        if "/missing" in self.path:
             status, answer = 404, {"detail": "Run not found: missing"}
+        elif "/runs?" in self.path:
+            answer = {"items": [], "next": None}
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps(answer).encode())
@@ -125,7 +127,7 @@ def test_without_a_good_one_the_status_is_1(
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (["missing"], LookupError, "Run not found: missing"),
+        (["missing"], LookupError, "There is no run 'missing'"),
         (["r1", "--token", "wrong"], PermissionError, "scope read"),
         (["r1", "--url", f"http://127.0.0.1:{closed_port()}"], ConnectionError, "No answer from"),
         (["r1", "--url", "nonsense"], ValueError, "server address"),

@@ -13,7 +13,7 @@ import termios
 import pytest
 
 from tocsin.cli.commands import main
-from tocsin.cli.output import plain_table, print_json
+from tocsin.cli.output import fitting, plain_table, print_json
 from tocsin.read.text import ago, number, shown
 
 
@@ -28,6 +28,20 @@ def test_a_plain_table_is_aligned_and_complete() -> None:
 def test_on_a_terminal_lines_are_cut_to_its_width() -> None:
     *_, line = plain_table(("NAME",), [("x" * 200,)], 80)
     assert (len(line), line[-1]) == (80, "…")
+
+
+def test_wide_letters_take_two_cells() -> None:
+    assert list(plain_table(("N", "X"), [("🔥a", "1"), ("é", "2")], None)) == [
+        "N    X",
+        "🔥a  1",
+        "é    2",
+    ]
+
+
+def test_a_narrow_terminal_leaves_out_less_important_columns() -> None:
+    head, rows = ("ID", "PROJECT", "STATE"), [("1", "a", "ok")]
+    assert fitting(head, rows, 80, ("PROJECT", "ID")) == (list(head), [list(rows[0])])
+    assert fitting(head, rows, 10, ("PROJECT", "ID")) == (["ID", "STATE"], [["1", "ok"]])
 
 
 @pytest.mark.parametrize(
@@ -61,6 +75,12 @@ def test_similar_commands_are_suggested(
         main(words)
     assert ended.value.code == 2
     assert f"Did you mean {meant}" in capsys.readouterr().err
+
+
+def test_a_similar_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["runs", "list", "--jsn"])
+    assert "unrecognized arguments: --jsn. Did you mean --json?" in capsys.readouterr().err
 
 
 def on_terminal(script: str, **environment: str) -> tuple[str, str]:

@@ -84,6 +84,11 @@ def test_a_writer_acknowledges_an_incident(server: Any, diverged: Trainer, comma
     assert "  yes  " in command("incidents", "--run", diverged.run)[1]
 
 
+def test_an_unknown_incident_gets_similar_ids(server: Any, diverged: Trainer, command: Command) -> None:
+    status, _, err = command("alerts", "ack", diverged.run, "--token", token(server, "write"))
+    assert (status, f"Did you mean {diverged.run}." in err) == (2, True)
+
+
 def test_alerts_are_listed_by_severity(diverged: Trainer, command: Command) -> None:
     listed = json.loads(
         command("alerts", "list", "--run", diverged.run, "--severity", "critical", "--json")[1]
