@@ -17,7 +17,7 @@
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
 #                        (FRAMEWORKS='Ignite, Ultralytics YOLO': only these rows; COST=--cost: only the
-#                        cost per step, on an idle machine)
+#                        cost per step)
 #   make screenshots  the pictures of docs/img, taken from the running demo
 #   make animation    the animated picture of README.md, recorded from the running demo
 

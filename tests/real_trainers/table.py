@@ -1,7 +1,7 @@
 """Train with frameworks and write the comparison into docs/reference/frameworks.md.
 
 ``python -m tests.real_trainers.table "Ignite, Lightning Fabric"`` writes only the rows of these.
-``--cost`` measures only the cost per step, which needs an idle machine; otherwise that column is kept.
+``--cost`` measures only the cost per step; otherwise that column is kept.
 """
 
 from __future__ import annotations

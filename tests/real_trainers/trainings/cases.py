@@ -2,8 +2,8 @@
 
 ``python TRAINING OUT NAME`` writes what the framework itself logged and a digest of the weights to OUT.
 ``LAUNCHER TRAINING OUT NAME ranks`` trains the case ``ranks`` under the hook; each rank writes to OUT.RANK.
-``python TRAINING OUT NAME cost`` trains the case ``healthy`` once, under the hook if NAME is not empty, and
-writes the seconds per step.
+``python TRAINING OUT NAME cost`` trains the case ``healthy`` in pairs, without and with the hook, and
+writes the seconds per step of each pair.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ class OwnLog:
 
 BLOCK = 64
 """Steps that are timed together: the hook does some work every 16th and every 64th step."""
+PAIRS = 7
+"""Pairs of trainings in which the cost is measured."""
 WARM_UP = 20
 """Steps that are not timed: memory is allocated, and the hook describes the model."""
 WATCHED_ONLY = ("broken", "lacking")
@@ -92,12 +94,20 @@ def main(train: Train, distribution: str, *cases: str) -> None:
         Path(f"{out}.{rank()}").write_text(json.dumps(asdict(log)), "utf-8")
         return
     if sys.argv[3:] == ["cost"]:
-        Path(out).write_text(json.dumps(seconds_per_step(train, name)), "utf-8")
+        Path(out).write_text(json.dumps(costs(train, name)), "utf-8")
         return
     plain = {case: asdict(trained(train, case)) for case in cases if case not in WATCHED_ONLY}
     watched = {case: asdict(trained(train, case, f"{name}-{case}")) for case in cases}
     logs = {"version": version(distribution), "plain": plain, "watched": watched}
     Path(out).write_text(json.dumps(logs), "utf-8")
+
+
+def costs(train: Train, name: str) -> list[tuple[float, float]]:
+    """Return the seconds per step without and with the hook, of trainings that alternate."""
+    seconds_per_step(train, f"{name}-first")  # imports, and the caches of torch
+    return [
+        (seconds_per_step(train, ""), seconds_per_step(train, f"{name}-{number}")) for number in range(PAIRS)
+    ]
 
 
 def seconds_per_step(train: Train, watched_as: str) -> float:
