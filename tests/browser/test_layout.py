@@ -73,7 +73,7 @@ def test_the_menu_resizes_too(tab: Any) -> None:
 def save(tab: Any) -> None:
     """Save the layout for the project."""
     tab.page.get_by_role("button", name="Layout").click()
-    tab.page.get_by_role("menuitem", name="Save for scripted").click()
+    tab.page.get_by_role("menuitem", name="Save for project scripted").click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Save").click()
     tab.page.get_by_role("dialog").wait_for(state="detached")
 

@@ -72,7 +72,7 @@ export class LayoutMenu {
         : []),
       { text: "Standard layout", on: now === "", act: () => this.source.set(STANDARD) },
       ...(this.source.may && this.#project && now !== saved
-        ? [{ text: `Save for ${this.#project}`, act: () => this.#save(now) }]
+        ? [{ text: `Save for project ${this.#project}`, act: () => this.#save(now) }]
         : []),
     ];
   }
