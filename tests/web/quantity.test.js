@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { numberIn, quantities, quantityText, readQuantity, textIn } from "../../web/lib/charts/quantity.js";
+import {
+  numberOfRun,
+  quantities,
+  quantityText,
+  readQuantity,
+  textOfRun,
+} from "../../web/lib/charts/quantity.js";
 
 const run = {
   id: "r",
@@ -9,7 +15,7 @@ const run = {
   config: { lr: 1e-3, model: { name: "swin", wide: true }, steps: 20_000 },
   metrics: { "val/loss": { last: "NaN", min: 0.5, max: 2, n: 3, nonfinite: 1, step: 4 } },
 };
-const read = (text) => numberIn(readQuantity(text), run);
+const read = (text) => numberOfRun(readQuantity(text), run);
 
 test("a quantity reads as it is written", () => {
   for (const text of ["config.model.name", "last(loss)", "min(val/loss)", "max(a b(c))"]) {
@@ -35,7 +41,7 @@ test("a setting is a number if it is one", () => {
     null,
     null,
   ]);
-  assert.equal(textIn(readQuantity("config.model.name"), run), "swin");
+  assert.equal(textOfRun(readQuantity("config.model.name"), run), "swin");
 });
 
 test("what can be chosen are the values of each metric, and each setting", () => {

@@ -9,7 +9,7 @@ import { el, refill, say } from "../browser/dom.js";
 import { menu } from "../components/menu.js";
 import { runChartForm } from "../components/runs/runchartform.js";
 import { valuesDialog, valueTable } from "../components/runs/valuesdialog.js";
-import { numberIn, quantityText, textIn } from "../lib/charts/quantity.js";
+import { numberOfRun, quantityText, textOfRun } from "../lib/charts/quantity.js";
 import { metricsIn, readRunChart } from "../lib/charts/runcharts.js";
 import { counted, dotted, num } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
@@ -172,8 +172,8 @@ class Card {
       run.name,
       run.ink,
       ...quantities.map((each) => [
-        String(numberIn(each, run)),
-        each.source === "config" && textIn(each, run),
+        String(numberOfRun(each, run)),
+        each.source === "config" && textOfRun(each, run),
       ]),
     ]);
     const key = JSON.stringify([width, numbers]);
@@ -202,7 +202,7 @@ class Card {
  * @param {RunNumbers} run
  */
 const valueText = (quantity, run) =>
-  (quantity.source === "config" ? textIn(quantity, run) : null) ?? num(numberIn(quantity, run));
+  (quantity.source === "config" ? textOfRun(quantity, run) : null) ?? num(numberOfRun(quantity, run));
 
 /**
  * @param {string} text
@@ -214,7 +214,7 @@ function showNumbers(text, runs) {
   const rows = runs.map((run) => [
     el("a", { href: runAddress(run.id) }, run.name),
     ...quantities.map((each) =>
-      each.source === "config" ? (textIn(each, run) ?? "–") : exact(numberIn(each, run)),
+      each.source === "config" ? (textOfRun(each, run) ?? "–") : exact(numberOfRun(each, run)),
     ),
   ]);
   const title = quantities.map(quantityText).reverse().join(" by ");

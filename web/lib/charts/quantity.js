@@ -43,10 +43,10 @@ export const quantityText = ({ source, name }) =>
  * @param {RunNumbers} run
  * @returns {number | null} null if it has none
  */
-export function numberIn(quantity, run) {
+export function numberOfRun(quantity, run) {
   const { source, name } = quantity;
   if (source !== "config") return number(run.metrics[name]?.[source]);
-  const value = numberOf(textIn(quantity, run) ?? undefined);
+  const value = numberOf(textOfRun(quantity, run) ?? undefined);
   return Number.isNaN(value) ? null : value;
 }
 
@@ -70,7 +70,7 @@ function settingsOf(config) {
  * @param {Quantity} quantity
  * @param {RunNumbers} run
  */
-export const textIn = ({ name }, { config }) => settingsOf(config).get(name) ?? null;
+export const textOfRun = ({ name }, { config }) => settingsOf(config).get(name) ?? null;
 
 /**
  * Return the quantities that can be chosen.

@@ -5,7 +5,7 @@
  */
 
 import { linearAxis, logAxis } from "./axis.js";
-import { numberIn, quantityText, readQuantity, textIn } from "./quantity.js";
+import { numberOfRun, quantityText, readQuantity, textOfRun } from "./quantity.js";
 
 /**
  * @typedef {import("./quantity.js").Quantity} Quantity
@@ -96,7 +96,7 @@ export function runAxis(quantity, runs) {
     label: quantityText(quantity),
     ticks,
     place: (run) => {
-      const value = numberIn(quantity, run);
+      const value = numberOfRun(quantity, run);
       return value !== null && Number.isFinite(value) ? at(value) : null;
     },
   };
@@ -108,7 +108,7 @@ export function runAxis(quantity, runs) {
  */
 const finiteOf = (quantity, runs) =>
   runs.flatMap((run) => {
-    const value = numberIn(quantity, run);
+    const value = numberOfRun(quantity, run);
     return value !== null && Number.isFinite(value) ? [value] : [];
   });
 
@@ -119,9 +119,9 @@ const finiteOf = (quantity, runs) =>
  * @param {RunNumbers[]} runs
  */
 function wordsOf(quantity, runs) {
-  const set = runs.filter((run) => textIn(quantity, run) !== null);
-  if (set.every((run) => numberIn(quantity, run) !== null)) return null;
-  return [...new Set(set.map((run) => String(textIn(quantity, run))))].sort().slice(0, MOST_WORDS);
+  const set = runs.filter((run) => textOfRun(quantity, run) !== null);
+  if (set.every((run) => numberOfRun(quantity, run) !== null)) return null;
+  return [...new Set(set.map((run) => String(textOfRun(quantity, run))))].sort().slice(0, MOST_WORDS);
 }
 
 /**
@@ -133,7 +133,7 @@ const wordAxis = (quantity, words) => ({
   label: quantityText(quantity),
   ticks: words.map((text, i) => ({ at: (i + 0.5) / words.length, text })),
   place: (run) => {
-    const i = words.indexOf(textIn(quantity, run) ?? "");
+    const i = words.indexOf(textOfRun(quantity, run) ?? "");
     return i < 0 ? null : (i + 0.5) / words.length;
   },
 });
@@ -174,6 +174,6 @@ export function binsOf(axis, runs) {
 export function byValue(quantity, runs) {
   const last = (/** @type {number | null} */ value) => (value === null ? 2 : Number(!Number.isFinite(value)));
   return runs
-    .map((run) => ({ run, value: numberIn(quantity, run) }))
+    .map((run) => ({ run, value: numberOfRun(quantity, run) }))
     .sort((a, b) => last(a.value) - last(b.value) || Number(a.value) - Number(b.value) || 0);
 }

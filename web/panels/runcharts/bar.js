@@ -5,7 +5,7 @@
  */
 
 import { el } from "../../browser/dom.js";
-import { textIn } from "../../lib/charts/quantity.js";
+import { textOfRun } from "../../lib/charts/quantity.js";
 import { byValue } from "../../lib/charts/runcharts.js";
 import { counted, dotted, num } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
@@ -28,7 +28,7 @@ export const bar = {
       const drawn = value !== null && Number.isFinite(value);
       const from = drawn ? Math.min(share(0), share(value)) : 0;
       const wide = drawn ? Math.abs(share(value) - share(0)) : 0;
-      const text = value === null ? (textIn(quantity, run) ?? "–") : num(value);
+      const text = value === null ? (textOfRun(quantity, run) ?? "–") : num(value);
       return el(
         "li",
         { "data-run": run.id, onpointerenter: () => acts.point(run.id) },
