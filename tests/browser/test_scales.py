@@ -83,3 +83,31 @@ def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_
     assert "at=" not in tab.page.url
     mouse.dblclick(*tab.place("grad_norm", 200, 0.5))
     tab.page.wait_for_function("() => !/limits|from/.test(location.search)")
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, shared_tower: Any) -> None:
+    """Over the plot the steps, over the labels of the value axis the values; without Ctrl, the page
+    scrolls."""
+    if page == "compare":
+        tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
+    tab.page.wait_for_function(f"() => {LAST} > 300")
+    mouse, keyboard = tab.page.mouse, tab.page.keyboard
+    x, y = tab.place("grad_norm", 200, 0.5)
+    mouse.move(x, y)
+    mouse.wheel(0, -100)
+    assert "from=" not in tab.page.url
+    x, y = tab.place("grad_norm", 200, 0.5)
+    mouse.move(x, y)
+    keyboard.down("Control")
+    mouse.wheel(0, -100)
+    tab.page.wait_for_url("**from=*")
+    left = tab.page.locator('[data-series="grad_norm"] .plot').bounding_box()["x"]
+    mouse.move(left + 10, y)
+    mouse.wheel(0, -100)
+    tab.page.wait_for_url("**limits=*")
+    keyboard.up("Control")
+    keyboard.press("r")
+    tab.page.wait_for_function("() => !/from=|limits=/.test(location.search)")
+    keyboard.press("+")
+    tab.page.wait_for_url("**from=*")

@@ -21,6 +21,7 @@ import { groupRowsOf, outcomesOf, rowsOf } from "../data/comparisonrows.js";
 import { RunNumbers } from "../data/runnumbers.js";
 import { SweepCard } from "../components/runs/sweepcard.js";
 import { quantities } from "../lib/charts/quantity.js";
+import { keyFactor, zoomCenter, zoomedAt } from "../lib/charts/zoom.js";
 import { counted, dotted } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
@@ -350,6 +351,13 @@ class ComparePage {
     );
   }
 
+  /** @param {number} factor by which the visible part of the x axis grows, around the cross line */
+  #zoomBy(factor) {
+    const range = this.data.range();
+    const [from, to] = zoomedAt(range, zoomCenter(range, this.board.cross.step), factor);
+    this.set({ from, to });
+  }
+
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (
@@ -360,7 +368,9 @@ class ComparePage {
     ) {
       return;
     }
-    if (event.key === "r") this.set({ from: null, to: null });
+    if (event.key.toLowerCase() === "r") this.set({ from: null, to: null, limits: {} });
+    const factor = keyFactor(event.key);
+    if (factor !== null) this.#zoomBy(factor);
     if (event.key === "d" && this.view.runs.length > 1) this.set({ difference: !this.view.difference });
     if (event.key !== "Escape") return;
     if (this.view.full !== null) this.set({ full: null });

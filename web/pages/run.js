@@ -28,6 +28,7 @@ import { ApiError } from "../data/api.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
 import { withChart, withoutChart } from "../lib/charts/customchart.js";
+import { keyFactor, zoomCenter, zoomedAt } from "../lib/charts/zoom.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
@@ -339,7 +340,7 @@ class RunPage {
       if (this.closed) return;
       this.plots = new Plots(
         plotly,
-        (range) => (range ? this.#zoomed(range) : this.reset()),
+        (range) => (range ? this.#zoomed(range) : this.#whole()),
         (plot, range) => {
           const change = boxed(this.#panels(), plot, range, this.view);
           if (change) this.set(change);
@@ -488,7 +489,7 @@ class RunPage {
     this.bar.show({
       range,
       last: this.data.ready ? this.data.last : null,
-      zoomed: this.view.from !== null,
+      zoomed: this.view.from !== null || Object.keys(this.view.limits).length > 0,
       following: this.view.follow,
       size: this.#followSize(),
     });
@@ -525,7 +526,10 @@ class RunPage {
    */
   #zoomed(range) {
     const { toStep } = this.data.timeline(this.view.x);
-    this.zoom([toStep(range[0]), toStep(range[1])]);
+    const [from, to] = range.map(toStep);
+    const { first, last } = this.data;
+    if (from < (first ?? 0) && to > (last ?? 0)) this.#whole();
+    else this.zoom([from, to]);
   }
 
   /**
@@ -595,9 +599,16 @@ class RunPage {
     this.#changed();
   }
 
-  reset() {
+  /** Show all steps. */
+  #whole() {
     this.view = { ...this.view, from: null, to: null, follow: null };
     this.#changed();
+  }
+
+  /** Show all steps and all values. */
+  reset() {
+    this.view = { ...this.view, limits: {} };
+    this.#whole();
   }
 
   /** Follow the newest steps, as many as are visible now; again: the whole run. */
@@ -709,6 +720,14 @@ class RunPage {
     return Math.min(BUCKETS.most, Math.max(BUCKETS.least, Math.round(this.vitals.node.clientWidth) || 1000));
   }
 
+  /** @param {number} factor by which the window grows, around the cross line */
+  #zoomBy(factor) {
+    const { range, timeline } = this.scene();
+    const { step } = this.vitals.cross;
+    const cross = step === null ? null : timeline.toX(step);
+    this.#zoomed(zoomedAt(range, zoomCenter(range, cross), factor));
+  }
+
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (
@@ -720,6 +739,8 @@ class RunPage {
       return;
     }
     if (event.key === "r" || event.key === "R") this.reset();
+    const factor = keyFactor(event.key);
+    if (factor !== null) this.#zoomBy(factor);
     if (event.key === "f" || event.key === "F") this.follow();
     if (event.key !== "Escape") return;
     if (this.view.full !== null) this.set({ full: null });

@@ -6,6 +6,7 @@
  */
 
 import { color, layout, margins, traces } from "./figure.js";
+import { onWheelZoom } from "./wheelzoom.js";
 
 const CONFIG = {
   displayModeBar: false,
@@ -81,6 +82,9 @@ export class Plots {
     if (!this.#known.has(div)) {
       this.#known.set(div, { seen: false, bound: false, width: 0, height: 0, last: null });
       div.addEventListener("pointerdown", this.hold);
+      onWheelZoom(div, Boolean(this.scaled), ({ axis, range }) =>
+        axis === "yaxis" ? this.scaled?.(div, range) : this.zoomed(range),
+      );
       this.watcher.observe(div);
       this.sizes.observe(div);
     }

@@ -56,10 +56,12 @@ export const SHORTCUTS = /** @type {const} */ ([
   [
     "Run",
     [
-      ["R", "Reset the window"],
+      ["R", "Reset steps and values"],
+      ["+ −", "Zoom in and out at the cross line"],
       ["F", "Follow the newest steps"],
       ["← →", "Move the cross line (charts focused); with Shift by one step"],
-      ["Double click", "Reset the window"],
+      ["Ctrl and wheel", "Zoom the steps; over the value axis the values"],
+      ["Double click", "Reset the chart"],
     ],
   ],
   [
@@ -86,7 +88,9 @@ export const SHORTCUTS = /** @type {const} */ ([
     "Compare",
     [
       ["D", "Difference to the baseline"],
-      ["R", "Reset the window"],
+      ["R", "Reset steps and values"],
+      ["+ −", "Zoom in and out at the cross line"],
+      ["Ctrl and wheel", "Zoom the x axis; over the value axis the values"],
     ],
   ],
 ]);

@@ -62,7 +62,7 @@ export class CompareBar {
     this.band = el("div.seg", { role: "group", "aria-label": "Band", hidden: true }, ...this.bands);
     this.reset = el(
       "button.btn",
-      { type: "button", disabled: true, onclick: () => set({ from: null, to: null }) },
+      { type: "button", disabled: true, onclick: () => set({ from: null, to: null, limits: {} }) },
       "Reset ",
       el("kbd.wide-only", {}, "R"),
     );
@@ -88,7 +88,7 @@ export class CompareBar {
     for (const each of this.bands) each.setAttribute("aria-pressed", String(each.dataset.band === view.band));
     this.diff.setAttribute("aria-pressed", String(view.difference));
     this.diff.toggleAttribute("disabled", view.runs.length < 2);
-    this.reset.toggleAttribute("disabled", view.from === null);
+    this.reset.toggleAttribute("disabled", view.from === null && !Object.keys(view.limits).length);
   }
 
   #keys() {
