@@ -13,6 +13,7 @@ from .. import mirrors
 from ..core.process_state import active_runs, auto_start, is_disabled
 from ..lifecycle import first_training
 from ..lifecycle.child_processes import is_shared_by_parent
+from ..lifecycle.import_hook import when_imported
 
 POINTS = (first_training.BACKWARD, first_training.SCALE, first_training.CUDA_SCALE)
 
@@ -23,6 +24,22 @@ def install() -> None:
         mirrors.mirror(mirrors.from_environment())
         auto_start.append(begin)
         first_training.wait_for(begin, *POINTS, step=True)
+        if "torch" in sys.modules:
+            _prepare_console()
+        else:
+            when_imported("torch", _prepare_console)
+
+
+def _prepare_console() -> None:
+    """Let the log have progress bars that are made before the training begins."""
+    try:
+        from ..api.console import is_recorded
+        from ..media import console
+
+        if is_recorded(None):
+            console.prepare()
+    except Exception as error:
+        first_training.warn("tocsin: the output of this process is not recorded: %s", error)
 
 
 def begin() -> None:

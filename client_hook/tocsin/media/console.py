@@ -3,7 +3,9 @@
 The ``write`` of the two stream objects is replaced; the objects stay the same, so that ``isatty``,
 ``encoding``, ``fileno`` and ``buffer`` do not change. The original is called first, with the same arguments,
 and its result or its exception is that of the call. Output below Python (C libraries, child processes,
-``sys.stdout.buffer``, ``os.write``) is not recorded, because file descriptors are not touched.
+``sys.stdout.buffer``, ``os.write``) is not recorded. That would need a pipe in place of the file descriptor:
+``isatty`` would change, output would be lost if the process is killed, and C code that writes while it holds
+the GIL would wait forever for the thread that reads a full pipe.
 
 The calling thread only appends to a bounded queue. Lines are built, limited, redacted and sent by the
 sender's thread, at most ``SECOND_CHARACTERS`` at a time.
@@ -149,8 +151,12 @@ class Console:
 def _listen(listener: Listener) -> None:
     global _listeners
     _listeners += (listener,)
-    if len(_listeners) > 1:
-        return
+    if len(_listeners) == 1:
+        prepare()
+
+
+def prepare() -> None:
+    """Replace ``write`` before a run begins, for objects that keep it, such as progress bars of tqdm."""
     for name in ("out", "err"):
         stream = getattr(sys, f"std{name}", None)
         if stream is not None and not any(stream is known for known, *_ in _streams):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import tocsin
 from tests.conftest import Tower, wait_for
 from tests.hook.auto.untouched import STEPS
 from tests.hook.launched import free_port
@@ -81,6 +82,27 @@ def test_a_script_is_watched_and_notices_nothing(shared_tower: Tower) -> None:
     assert {one["values"]["scale"] for one in records if "scale" in one["values"]} == {8.0}
     assert (run["project"], run["config"]) == ("auto", {"lr": 0.1, "spawn": 0})
     assert sorted(run["tags"]) == ["a", "b"]
+
+
+def test_a_progress_bar_made_before_the_training_is_in_the_log(shared_tower: Tower, tmp_path: Path) -> None:
+    """It keeps the ``write`` that the stream had then."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys\nimport torch\n"
+        "write = sys.stderr.write\n"
+        "net = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for step in range(4):\n"
+        "    net(torch.ones(2)).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+        "    write(f'\\r{25 * (step + 1)}%')\n"
+        "write('\\n')\n"
+    )
+    done = execute(*RUN, "--name", "bar", sys.executable, str(script), **address(shared_tower))
+    assert (done.returncode, "75%" in done.stderr) == (0, True)
+    with tocsin.Api(shared_tower.base, shared_tower.token) as api:
+        lines = [
+            line.text for line in api.console(the_run(shared_tower, "bar")["id"]) if line.stream == "err"
+        ]
+    assert lines == ["100%"]
 
 
 def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
