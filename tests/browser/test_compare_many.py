@@ -20,6 +20,10 @@ LOSSES = """(runs) => {
 DRAWN = """() => document.querySelector("[data-series=loss] .plot").data
     ?.reduce((sum, each) => sum + each.x.length, 0) ?? 0"""
 
+GROUP_LINES = """() => new Set((document.querySelector("[data-series=loss] .plot").data ?? [])
+    .filter((each) => each.mode === "lines" && !each.fill && each.y.length > 10)
+    .map((each) => each.line.color)).size"""
+
 
 @pytest.fixture(scope="module")
 def many(tower_of_the_module: Any) -> Any:
@@ -67,3 +71,20 @@ def test_a_run_that_goes_on_stays_live_among_ended_ones(
                 arg=[live["id"], sorted(seen)],
             )
             seen.add(value.inner_text())
+
+
+def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..., Any]) -> None:
+    """Above a thousand runs, the groups are drawn and listed, and no run has a line or a row."""
+    crowd_of(tower, 1_010)
+    page = visit(tower).page
+    runs = "&".join(f"run=c_{number:04}" for number in range(1_010))
+    page.goto(f"{tower.base}/compare?group=config.lr&{runs}")
+    rows = page.locator("[aria-label=Groups] tr[data-group]")
+    rows.filter(has_text="±").nth(3).wait_for()
+    assert rows.count() == 4
+    assert "252 runs" in rows.first.inner_text()
+    page.wait_for_function(f"() => ({GROUP_LINES})() === 4")
+    assert page.locator("tr[data-run]").count() == 0
+    page.get_by_role("button", name="Min–max").click()
+    page.wait_for_url("**band=range*")
+    page.wait_for_function(f"() => ({GROUP_LINES})() === 4")

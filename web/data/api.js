@@ -93,6 +93,18 @@ export class Api {
     if (body) yield* jsonLines(body);
   }
 
+  /**
+   * Aggregate runs by group.
+   *
+   * @param {{ groups: string[][], names: string[], buckets: number } & StepWindow} asked
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<GroupsAnswer>}
+   */
+  groups(asked, signal) {
+    const headers = { "content-type": "application/json", accept: "application/json" };
+    return this.ask("/compare/groups", { method: "POST", body: JSON.stringify(asked), headers, signal });
+  }
+
   /** @returns {Promise<Session>} */
   session() {
     return this.ask("/session");

@@ -2,6 +2,7 @@
 
 import { bucketsFor, tokenSeries } from "../lib/charts/compare.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { MOST_LISTED } from "../lib/views/compareview.js";
 import { ApiError } from "./api.js";
 import { Feed } from "./feed.js";
 import { RunStream } from "./runstream.js";
@@ -32,7 +33,7 @@ export class ComparedRuns {
     this.stream = new RunStream(api, (line) => this.#detail(line));
   }
 
-  /** Load what the view shows now. */
+  /** Load what the view shows now: of too many runs only the details. */
   look() {
     const { runs } = this.listener.view();
     const shown = new Set(runs.map((run) => run.id));
@@ -43,8 +44,10 @@ export class ComparedRuns {
         this.members.delete(id);
       }
     }
-    for (const { id } of runs) if (!this.members.has(id)) this.#join(id);
-    for (const id of this.members.keys()) this.#ask(id);
+    const added = runs.filter(({ id }) => !this.members.has(id));
+    for (const { id } of added) this.#join(id);
+    if (runs.length > MOST_LISTED) for (const { id } of added) void this.#refresh(id);
+    else for (const id of this.members.keys()) this.#ask(id);
   }
 
   /** @param {string} id */
@@ -181,14 +184,13 @@ export class ComparedRuns {
   /** Load the details again, and the series of ended runs that have new records. */
   async refresh() {
     if (this.stream.busy) return;
-    await Promise.all([...this.members].map(([id, member]) => this.#refresh(id, member)));
+    await Promise.all([...this.members.keys()].map((id) => this.#refresh(id)));
   }
 
-  /**
-   * @param {string} id
-   * @param {Member} member
-   */
-  async #refresh(id, member) {
+  /** @param {string} id */
+  async #refresh(id) {
+    const member = this.members.get(id);
+    if (!member) return;
     const before = member.detail?.state ?? "";
     try {
       const { cursor } = await this.stream.refresh(id);

@@ -1,13 +1,21 @@
 /** What a comparison shows: a common x axis, lines of runs or groups, and their colors. */
 
 import { alignment, overlay } from "../lib/charts/compare.js";
-import { groupKeys, groupsOf, overlayGroups } from "../lib/charts/groups.js";
+import {
+  faultsOfSums,
+  groupKeys,
+  groupsOf,
+  meanOfSums,
+  overlayGroups,
+  overlayMeans,
+} from "../lib/charts/groups.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { int, span } from "../lib/format.js";
-import { dashOf, inkOf } from "../lib/views/compareview.js";
+import { dashOf, inkOf, MOST_LISTED } from "../lib/views/compareview.js";
 import { ComparedRuns } from "./comparedruns.js";
+import { GroupSums } from "./groupsums.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
@@ -36,11 +44,38 @@ export class Comparison {
       line: (id) => this.line(id),
       reset: (id) => this.#lines.delete(id),
     });
+    this.sums = new GroupSums(app.api, source);
+  }
+
+  /** Whether there are too many runs for a line each. */
+  get many() {
+    return this.source.view().runs.length > MOST_LISTED;
+  }
+
+  /** Whether a run has not ended. */
+  get live() {
+    return this.#known().some(({ state }) => state !== "finished" && state !== "failed");
   }
 
   /** Whether runs are still arriving. */
   get loading() {
     return this.runs.stream.busy;
+  }
+
+  /**
+   * Load the groups of too many runs, once all details have arrived.
+   *
+   * @param {boolean} [again]
+   */
+  wantSums(again = false) {
+    if (!this.many || this.loading) return;
+    const { runs, series, from, to } = this.source.view();
+    const hidden = new Set(runs.flatMap((run) => (run.hidden ? [run.id] : [])));
+    const groups = (this.groups() ?? []).map((group) => ({
+      ...group,
+      runs: group.runs.filter((id) => !hidden.has(id)),
+    }));
+    void this.sums.want(groups, [...new Set([...VITAL_SERIES, ...series])], { from, to }, again);
   }
 
   /** Runs whose series are loaded. */
@@ -122,7 +157,7 @@ export class Comparison {
   /** Return the groups of the loaded runs, or null if runs are not grouped. */
   groups() {
     const { group } = this.source.view();
-    if (!group.length) return null;
+    if (!group.length && !this.many) return null;
     const details = this.#known();
     const by = JSON.stringify(group);
     const known = this.#grouped;
@@ -156,6 +191,7 @@ export class Comparison {
    */
   picture(name, drawing, range, width, wasLog) {
     const { difference, smooth, band } = this.source.view();
+    if (this.many) return this.#ofSums(name, drawing, range, width, wasLog);
     const groups = this.groups();
     if (groups) {
       const based = difference ? this.lineOf(String(this.base())) : null;
@@ -183,6 +219,23 @@ export class Comparison {
   }
 
   /**
+   * @param {string} name
+   * @param {import("../lib/charts/picture.js").Drawing} drawing
+   * @param {[number, number]} range
+   * @param {number} width
+   * @param {boolean} wasLog
+   */
+  #ofSums(name, drawing, range, width, wasLog) {
+    const { difference, smooth, band } = this.source.view();
+    const base = difference ? this.lineOf(String(this.base())) : null;
+    const found = this.sums.of(name);
+    const means = found.map(({ group, series }) => meanOfSums(group, inkOf(group.slot), series, band));
+    const marked = found.flatMap(({ group, series }) => (group.id === base ? [] : [faultsOfSums(series)]));
+    const dashes = new Map(found.map(({ group }) => [group.id, dashOf(group.slot)]));
+    return overlayMeans(drawing, means, marked, dashes, base, range, width, wasLog, smooth);
+  }
+
+  /**
    * Return the baseline's layers, whether it is visible or not.
    *
    * @param {string} name
@@ -205,8 +258,9 @@ export class Comparison {
   range() {
     const { from, to, runs } = this.source.view();
     if (from !== null && to !== null) return [from, to];
-    let low = Infinity;
-    let high = -Infinity;
+    const { first_step, last_step } = (this.many && this.sums.answer) || {};
+    let low = first_step ?? Infinity;
+    let high = last_step ?? -Infinity;
     for (const { id } of runs) {
       const { first = null, last = null } = this.members.get(id)?.feed.set ?? {};
       const line = this.line(id);

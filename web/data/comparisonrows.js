@@ -105,10 +105,26 @@ export function groupRowsOf(data, kinds) {
       failed: visible.filter((run) => data.members.get(run)?.detail?.state === "failed").length,
       values: kinds.map((kind) => ({
         title: kind.title,
-        ...summary(visible.flatMap((run) => newest(data, run, kind.name) ?? [])),
+        ...(data.many
+          ? summaryOfSums(data.sums.of(kind.name).find(({ group }) => group.id === id)?.series)
+          : summary(visible.flatMap((run) => newest(data, run, kind.name) ?? []))),
       })),
     };
   });
+}
+
+/**
+ * Return the newest values of a group that the server aggregated.
+ *
+ * @param {GroupSeries | undefined} series
+ */
+function summaryOfSums(series) {
+  const { n = 0, mean = null, std = null, nonfinite = 0 } = series?.newest ?? {};
+  return {
+    text: mean !== null ? num(mean) : nonfinite ? "not finite" : "–",
+    soft: std ? `± ${num(std, 3)}` : "",
+    bad: n && nonfinite ? `${nonfinite} of ${n + nonfinite} not finite` : "",
+  };
 }
 
 /**

@@ -194,8 +194,8 @@ class ComparePage {
     this.stopAlerts = this.app.alerts.onChange(() => this.#tablesSoon());
     this.stopReconnect = this.app.live.onReconnect(() => void this.data.runs.refresh());
     this.ticker = setInterval(() => {
-      if (document.hidden) return;
-      void this.data.runs.refresh();
+      if (document.hidden || (this.data.many && !this.data.live)) return;
+      void this.data.runs.refresh().then(() => this.data.wantSums(true));
       this.#wantNumbers(true);
     }, REFRESH_MS);
     this.board.cross.pin(this.view.at);
@@ -214,6 +214,7 @@ class ComparePage {
     clearInterval(this.ticker);
     clearTimeout(this.#tabling);
     this.data.runs.close();
+    this.data.sums.close();
     this.numbers.close();
     this.runBoard.close();
     this.board.close();
@@ -252,6 +253,7 @@ class ComparePage {
     this.runBoard.arrange();
     this.#wantNumbers();
     this.data.runs.look();
+    this.data.wantSums();
     this.#tables();
     this.board.draw();
   }
@@ -278,7 +280,11 @@ class ComparePage {
   #showHead() {
     const { runs, series } = this.view;
     const maximum = runs.length === MOST_RUNS ? ", the maximum" : "";
-    const limit = runs.length > MOST_REPORTED ? `reports hold ${MOST_REPORTED}` : "";
+    const limit = this.data.many
+      ? "one line per group"
+      : runs.length > MOST_REPORTED
+        ? `reports hold ${MOST_REPORTED}`
+        : "";
     say(this.count, runs.length ? dotted(`${counted(runs.length, "run")}${maximum}`, limit) : "");
     this.report.hidden = runs.length < 2 || runs.length > MOST_REPORTED;
     const ids = runs.map((run) => run.id);
@@ -314,6 +320,12 @@ class ComparePage {
 
   #tables() {
     const began = performance.now();
+    this.data.wantSums();
+    this.runs.node.hidden = this.settings.hidden = this.data.many;
+    if (this.data.many) {
+      this.sweep.node.hidden = true;
+      return this.groups.show(groupRowsOf(this.data, this.#kinds()));
+    }
     this.runs.show(this.#rows(this.board.cross.step), this.data.base());
     this.groups.show(groupRowsOf(this.data, this.#kinds()));
     this.sweep.show(outcomesOf(this.data), this.view, this.data.names().filter(isOutcome));
@@ -330,7 +342,7 @@ class ComparePage {
 
   /** @param {number | null} x */
   #rows(x) {
-    return rowsOf(this.data, this.#kinds(), x);
+    return this.data.many ? [] : rowsOf(this.data, this.#kinds(), x);
   }
 
   #kinds() {

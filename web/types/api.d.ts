@@ -195,6 +195,25 @@ interface CompareLine extends Partial<ComparedRun> {
   }[];
   series?: Record<string, (Omit<WireLayer, "attempt" | "rank" | "exact" | "x"> & { grid: number })[]>;
 }
+/** A series of a group of runs, in buckets of steps. */
+interface GroupSeries {
+  runs: number;
+  newest: { n: number; mean: number | null; std: number | null; nonfinite: number };
+  x: Packed;
+  n: Packed;
+  mean: Packed;
+  std: Packed;
+  min: Packed;
+  max: Packed;
+  nan: Packed;
+  pinf: Packed;
+  ninf: Packed;
+}
+interface GroupsAnswer {
+  first_step: number | null;
+  last_step: number | null;
+  groups: { runs: number; missing: number; damaged: number; series: Record<string, GroupSeries> }[];
+}
 /** A run in a comparison; names: of its series. */
 interface ComparedRun {
   id: string;

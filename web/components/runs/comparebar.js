@@ -3,6 +3,7 @@
 import { el } from "../../browser/dom.js";
 import { keyName } from "../../lib/charts/groups.js";
 import { int } from "../../lib/format.js";
+import { MOST_LISTED as MOST_LISTED_RUNS } from "../../lib/views/compareview.js";
 import { menu } from "../menu.js";
 
 /** @typedef {import("../../lib/views/compareview.js").CompareView} CompareView */
@@ -82,9 +83,13 @@ export class CompareBar {
 
   /** @param {CompareView} view */
   show(view) {
-    for (const each of this.xs) each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
+    const many = view.runs.length > MOST_LISTED_RUNS;
+    for (const each of this.xs) {
+      each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
+      each.toggleAttribute("disabled", many && each.dataset.x !== "step");
+    }
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
-    this.band.hidden = !view.group.length;
+    this.band.hidden = !view.group.length && !many;
     for (const each of this.bands) each.setAttribute("aria-pressed", String(each.dataset.band === view.band));
     this.diff.setAttribute("aria-pressed", String(view.difference));
     this.diff.toggleAttribute("disabled", view.runs.length < 2);

@@ -1,5 +1,6 @@
 /** Groups of compared runs: one line for each group, the mean of its runs with a band. */
 
+import { unpack } from "../exact.js";
 import { flatten, numberOf } from "../flatten.js";
 import { counted, dotted, num } from "../format.js";
 import { at, finite, thin } from "./buckets.js";
@@ -65,7 +66,7 @@ export function groupsOf(runs, keys) {
     const values = keys.map((key) => read.value(run, key));
     const id = JSON.stringify(values);
     const group = found.get(id) ?? {
-      name: values.map((value, i) => named(keys[i], value)).join(", "),
+      name: values.map((value, i) => named(keys[i], value)).join(", ") || "All runs",
       runs: [],
     };
     group.runs.push(run.id);
@@ -129,8 +130,31 @@ function named(key, value) {
  */
 export function overlayGroups(drawing, groups, base, band, range, width, wasLog, weight) {
   const count = Math.max(50, Math.round(width / pixelsFor(groups.length)));
+  const all = groups.map((each) => meanOf(each, range, count, Boolean(drawing.steps), band));
+  const marked = groups
+    .filter(({ group }) => group.id !== base)
+    .flatMap(({ members }) => members.flatMap(partsOf))
+    .map((part) => thin(part.layer, range[0], range[1], count));
+  const dashes = new Map(groups.map(({ group, dash }) => [group.id, dash]));
+  return overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, weight);
+}
+
+/**
+ * Return one picture of the means of groups.
+ *
+ * @param {import("./picture.js").Drawing} drawing
+ * @param {Mean[]} all
+ * @param {Layer[]} marked whose non-finite values are marked
+ * @param {Map<string, string>} dashes by group
+ * @param {string | null} base the group from which others are subtracted
+ * @param {[number, number]} range
+ * @param {number} width
+ * @param {boolean} wasLog
+ * @param {number} weight
+ * @returns {import("./picture.js").Picture}
+ */
+export function overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, weight) {
   const held = Boolean(drawing.steps);
-  const all = groups.map((each) => meanOf(each, range, count, held, band));
   const under = all.find((mean) => mean.id === base) ?? null;
   const means = all
     .filter((mean) => mean.of && mean !== under)
@@ -139,17 +163,50 @@ export function overlayGroups(drawing, groups, base, band, range, width, wasLog,
     id: mean.id,
     faint: false,
     ink: mean.ink,
-    dash: groups.find(({ group }) => group.id === mean.id)?.dash ?? "",
+    dash: dashes.get(mean.id) ?? "",
     layer: mean.layer,
     full: mean.layer.n.map((n) => n >= mean.of),
     planned: under ? mean.layer : positive(mean),
   }));
-  const marked = groups
-    .filter(({ group }) => group.id !== under?.id)
-    .flatMap(({ members }) => members.flatMap(partsOf))
-    .map((part) => thin(part.layer, range[0], range[1], count));
   const how = under ? { ...drawing, axis: /** @type {const} */ ("linear"), zero: false } : drawing;
   return { ...composed(how, parts, marked, range, width, wasLog, weight), means };
+}
+
+/**
+ * Return the mean and the band of a group that the server aggregated.
+ *
+ * @param {Pick<Group, "id" | "name">} group
+ * @param {string} ink
+ * @param {GroupSeries} series
+ * @param {BandKind} band
+ * @returns {Mean}
+ */
+export function meanOfSums({ id, name }, ink, series, band) {
+  const column = (/** @type {Packed} */ packed) => Array.from(unpack(packed));
+  const [x, n, mean, std, min, max] = ["x", "n", "mean", "std", "min", "max"].map((key) =>
+    column(series[/** @type {"x"} */ (key)]),
+  );
+  const none = x.map(() => 0);
+  const spread = band === "std";
+  const layer = {
+    ...{ attempt: 1, rank: 0, x, x1: [...x], n, mean, last: [...mean], t: [...x] },
+    ...{ nan: none, pinf: none, ninf: none },
+    min: spread ? mean.map((value, i) => value - std[i]) : min,
+    max: spread ? mean.map((value, i) => value + std[i]) : max,
+  };
+  return { id, name, ink, of: series.runs, layer, lowest: min };
+}
+
+/**
+ * Return where runs of a group that the server aggregated are not finite.
+ *
+ * @param {GroupSeries} series
+ * @returns {Layer}
+ */
+export function faultsOfSums(series) {
+  const mean = meanOfSums({ id: "", name: "" }, "", series, "range").layer;
+  const [nan, pinf, ninf] = [series.nan, series.pinf, series.ninf].map((each) => Array.from(unpack(each)));
+  return { ...mean, nan, pinf, ninf, n: mean.n.map((n, i) => n + nan[i] + pinf[i] + ninf[i]) };
 }
 
 /**

@@ -28,10 +28,11 @@ import { readScales, scalePairs } from "./scales.js";
  */
 export const COLORS = 10;
 /**
- * As many runs as a browser can handle (measured in docs/reference/pages.md). If there are more, the page
- * shows the first ones and says so.
+ * As many runs as one page compares. If there are more, the page shows the first ones and says so.
  */
-export const MOST_RUNS = 1_000;
+export const MOST_RUNS = 5_000;
+/** With more runs than this, only groups are shown: a line and a row for each run would be too many. */
+export const MOST_LISTED = 1_000;
 /** As many runs as one report file can hold. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
@@ -66,6 +67,7 @@ export function readCompare(search) {
   const hidden = new Set(asked.getAll("hide"));
   /** @type {Set<number>} */
   const taken = new Set();
+  let free = 0;
   const runs = ids.map((id, i) => {
     const given =
       asked.has("slots") &&
@@ -73,14 +75,14 @@ export function readCompare(search) {
       slots[i] >= 0 &&
       slots[i] < MOST_RUNS &&
       !taken.has(slots[i]);
-    const slot = given ? slots[i] : firstFree(taken);
+    const slot = given ? slots[i] : (free = firstFree(taken, free));
     taken.add(slot);
     return { id, slot, hidden: hidden.has(id) };
   });
   const from = num(asked.get("from"));
   const to = num(asked.get("to"));
   const zoom = from !== null && to !== null && to > from;
-  const x = asked.get("x") ?? "step";
+  const x = ids.length > MOST_LISTED ? "step" : (asked.get("x") ?? "step");
   const base = asked.get("base");
   const goal = asked.get("goal") ?? "last";
   return {
@@ -145,9 +147,12 @@ const text = (v) => (v === null ? "" : String(Math.round(v * 1000) / 1000));
  */
 export const freeSlot = (runs) => firstFree(new Set(runs.map((run) => run.slot)));
 
-/** @param {Set<number>} taken */
-function firstFree(taken) {
-  let slot = 0;
+/**
+ * @param {Set<number>} taken
+ * @param {number} from all lower ones are taken
+ */
+function firstFree(taken, from = 0) {
+  let slot = from;
   while (taken.has(slot)) slot++;
   return slot;
 }
