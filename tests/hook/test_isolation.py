@@ -46,8 +46,7 @@ ELSEWHERE = {
             "reading.is_on_device",
             "reading.own_copy",
         ),
-        *("device_values.*", "scaler._DeviceScale.*", "scaler._Scale.*", "scaler._first", "scaler._pair"),
-        *("scaler._replaced", "scaler._single", "scaler.updated", "scaler._is_positive"),
+        *("device_values.*", "device_scale.*", "scaler._is_positive"),
         *(
             "reading.before_replay",
             "reading.before_write",

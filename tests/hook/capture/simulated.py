@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tocsin.api import scalars
 from tocsin.capture import (
+    device_scale,
     device_values,
     gradients,
     ledger,
@@ -50,7 +51,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch, *, trusted: int = device_values.TR
         monkeypatch: Undoes it.
         trusted: Comparisons after which values are no longer copied.
     """
-    for module in (gradients, ledger, loss, manual_updates, optimizer, scaler):
+    for module in (device_scale, gradients, ledger, loss, manual_updates, optimizer, scaler):
         monkeypatch.setattr(module, "read", read)
     monkeypatch.setattr(scalars, "_plain", None)
     monkeypatch.setattr(scalars, "_tensor", (Tensor,))

@@ -20,7 +20,7 @@ from tests.hook.captured import watched
 from tests.hook.loops import LOOPS
 from tests.hook.truth import Truth
 from tests.matrix import ALL
-from tocsin.capture import reading, scaler, silent_writes
+from tocsin.capture import device_scale, reading, silent_writes
 from tocsin.capture.device_values import COMPARE_EVERY, TRUSTED, Held, divided
 from tocsin.capture.reading import before_replay, before_write
 from tocsin.capture.staging import BATCH, Staging, new_ring
@@ -339,7 +339,10 @@ def test_a_scale_follows_from_the_one_before(
     """The computed scale and tracker have the bits of torch's own kernel."""
     real, steps = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32)
     torch._amp_update_scale_(real, steps, torch.tensor(sum(found)), *factors)
-    assert scaler.updated((scale, float(tracker)), factors, *found) == (real.item(), float(steps.item()))
+    assert device_scale.updated((scale, float(tracker)), factors, *found) == (
+        real.item(),
+        float(steps.item()),
+    )
 
 
 def _train(grad_scaler: Any, steps: int, change: Callable[[int], None] = lambda step: None) -> None:
