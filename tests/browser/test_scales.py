@@ -111,3 +111,13 @@ def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, s
     tab.page.wait_for_function("() => !/from=|limits=/.test(location.search)")
     keyboard.press("+")
     tab.page.wait_for_url("**from=*")
+
+
+def test_a_chart_says_how_many_values_a_point_stands_for(tab: Any) -> None:
+    """On a narrow screen the whole run is downsampled; zoomed in, the note and its sentence are gone."""
+    tab.page.set_viewport_size({"width": 420, "height": 844})
+    words = tab.page.locator('[data-series="loss"] > p.vh')
+    words.get_by_text("Each point is the mean of up to").wait_for(state="attached")
+    tab.open_run(RUN, "?from=10&to=40")
+    words.get_by_text("Steps 10 to 40").wait_for(state="attached")
+    assert "Each point" not in words.inner_text()

@@ -18,5 +18,5 @@ export const loss = {
   drawing: /** @type {import("../lib/charts/picture.js").Drawing} */ ({ axis: "auto" }),
   read: meanReadout,
   /** @param {{ log: boolean }} plan */
-  note: (plan) => (plan.log ? "log · mean over min–max" : "mean over min–max"),
+  note: (plan) => (plan.log ? "log" : ""),
 };

@@ -6,6 +6,7 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
+import { bucketNote, bucketSentence } from "../lib/charts/bucketnote.js";
 import { at } from "../lib/charts/buckets.js";
 import { scaleNote } from "../lib/charts/clipped.js";
 import { countMarks } from "../lib/charts/marks.js";
@@ -177,7 +178,8 @@ export class Panel {
     this.picture = picture;
     this.log = picture.plan.log;
     const scaled = scaleNote(picture.drawing, picture.clipped);
-    say(this.note, [note, this.source, scaled].filter(Boolean).join(" · "));
+    say(this.note, [note, this.source, bucketNote(picture), scaled].filter(Boolean).join(" · "));
+    this.note.title = bucketSentence(picture);
     const counts = countMarks(picture.marks);
     this.faults.hidden = !counts;
     say(this.faults, counts);

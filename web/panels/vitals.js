@@ -10,6 +10,7 @@ import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
 import { background } from "../lib/charts/background.js";
 import { leadsOf } from "../lib/alerts/incidents.js";
+import { bucketSentence } from "../lib/charts/bucketnote.js";
 import { flagsOf, placeFlags } from "../lib/charts/flags.js";
 import { picture } from "../lib/charts/picture.js";
 import { int, num, pow2, ruleTitle } from "../lib/format.js";
@@ -47,7 +48,7 @@ const AXIS_PX = 18;
  * @param {Layer[]} layers
  * @param {{ name: string, layers: Layer[] }[]} [others] further lines of the chart
  */
-export function inWords({ kind, log }, scene, layers, others = besideOf(kind.name, scene)) {
+export function inWords({ kind, log, picture: drawn }, scene, layers, others = besideOf(kind.name, scene)) {
   const { range, timeline, look } = scene;
   const [from, to] = range.map(timeline.toStep);
   const how = {
@@ -64,7 +65,7 @@ export function inWords({ kind, log }, scene, layers, others = besideOf(kind.nam
     chosen: scene.chosen,
   });
   const beside = others.map((each) => `${each.name}: ${describe({ ...how, layers: each.layers })}`);
-  return [own, ...beside].join(" ");
+  return [own, ...beside, drawn ? bucketSentence(drawn) : ""].filter(Boolean).join(" ");
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Comparing runs: a common x axis, the difference to a baseline, the settings that differ. */
 
+import { mostIn } from "./bucketnote.js";
 import { flatten } from "../flatten.js";
 import { withRail } from "./axis.js";
 import { at, finite, thin } from "./buckets.js";
@@ -276,6 +277,7 @@ export function composed(how, parts, marked, range, width, wasLog, weight) {
     steps: Boolean(how.steps),
     empty: !parts.length,
     drawing: how,
+    most: mostIn(parts.map((part) => part.layer)),
   });
 }
 

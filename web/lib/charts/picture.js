@@ -3,6 +3,7 @@
  */
 
 import { withRail } from "./axis.js";
+import { mostIn } from "./bucketnote.js";
 import { finite, thin } from "./buckets.js";
 import { clippedOf, cutLine, cutOutline } from "./clipped.js";
 import { marksOf, mergeMarks, skippedSteps } from "./marks.js";
@@ -31,7 +32,8 @@ import { axisPlan } from "./valueaxis.js";
  * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], clipped:
  *   import("./clipped.js").Clipped[], rails: Rails, skips: number[], plan: AxisPlan, range: [number, number],
  *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[], means?:
- *   import("./groups.js").Mean[] }} Picture owned: in a comparison; means: of its groups
+ *   import("./groups.js").Mean[], most?: number }} Picture owned: in a comparison; means: of its groups;
+ *   most: values that one point stands for
  * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
  * @typedef {{ text: string, edge: number, middle: number }} RailLabel shares of the panel's height: where the
  *   values end, and the middle of the marks
@@ -267,6 +269,7 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
     steps: Boolean(drawing.steps),
     empty: !drawn.some((part) => !part.faint),
     drawing,
+    most: mostIn(drawn.filter((part) => !part.faint).map((part) => part.layer)),
   });
 }
 
