@@ -60,7 +60,7 @@ def test_two_metrics_are_drawn_against_each_other(tab: Any) -> None:
 def test_what_a_scatter_lacks_is_said(tab: Any) -> None:
     """The dialog stays open."""
     add(tab, "scatter", "loss")
-    tab.page.get_by_role("alert").get_by_text("Expected two metrics").wait_for()
+    tab.page.get_by_role("alert").get_by_text("Enter two metrics").wait_for()
 
 
 def test_a_logged_text_is_a_panel_with_a_slider(tab: Any) -> None:

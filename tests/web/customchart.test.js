@@ -64,7 +64,7 @@ test("without a common step, the chart says so; without records too", () => {
   const resolved = resolve("formula:train/loss - val/loss", KNOWN);
   const why = (series) => whyEmpty(resolved, customData(resolved, of(series)), of(series));
   const odd = { "train/loss": [layerOf([[1, 1]])], "val/loss": [layerOf([[2, 1]])] };
-  assert.equal(why(odd), "No step here has a record of all of train/loss, val/loss.");
+  assert.equal(why(odd), "No step in the window has a record of all of train/loss, val/loss.");
   assert.equal(why({ "train/loss": odd["train/loss"] }), "No records here: val/loss.");
 });
 

@@ -283,7 +283,7 @@ class ComparePage {
     const limit = this.data.many
       ? "one line per group"
       : runs.length > MOST_REPORTED
-        ? `reports hold ${MOST_REPORTED}`
+        ? `reports hold at most ${MOST_REPORTED}`
         : "";
     say(this.count, runs.length ? dotted(`${counted(runs.length, "run")}${maximum}`, limit) : "");
     this.report.hidden = runs.length < 2 || runs.length > MOST_REPORTED;

@@ -20,7 +20,7 @@ const MOST = 64;
 /** The table is rewritten at most this often. */
 const REST_MS = 1_000;
 
-const HEADS = ["Rank", "Host", "Last step", "Step time", "To the fastest", "Waits for data", "Loss"];
+const HEADS = ["Rank", "Host", "Last step", "Step time", "Vs. fastest", "Data wait", "Loss"];
 
 export class RankCard {
   /** @type {RunDetail["writers"]} */
@@ -111,7 +111,7 @@ export class RankCard {
     const key = JSON.stringify(rows);
     if (key === this.#drawn) return;
     this.#drawn = key;
-    say(this.words, rankWords(rows).join(" ") || "No rank reports the time of its steps.");
+    say(this.words, rankWords(rows).join(" ") || "No rank reports its step time.");
     const shown = rows.length > MOST ? [...rows].sort((a, b) => Number(b.time) - Number(a.time)) : rows;
     refill(this.body, ...shown.slice(0, MOST).map((row) => rowOf(row)));
     this.more.hidden = rows.length <= MOST;

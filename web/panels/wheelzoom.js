@@ -1,5 +1,5 @@
 /**
- * Zoom with the mouse wheel and Ctrl (⌘ on a Mac), or by pinching on a touch pad: over the plot area its x
+ * Zoom with the mouse wheel and Ctrl (⌘ on a Mac), or by pinching on a touchpad: over the plot area its x
  * axis, over the labels of the value axis the values. Without the key, the page scrolls.
  *
  * Data: the ranges that plotly drew. Draws: nothing.

@@ -31,7 +31,7 @@ def install() -> None:
 
 
 def _prepare_console() -> None:
-    """Let the log have progress bars that are made before the training begins."""
+    """Include progress bars in the log that are created before the training begins."""
     try:
         from ..api.console import is_recorded
         from ..media import console

@@ -73,7 +73,7 @@ def items(database: Path, prefix: bytes) -> Iterator[tuple[KeyPath, Any]]:
                 return
             yield path_of(key[len(prefix) :]), value_of(data)
     except (ValueError, struct.error) as error:
-        raise OSError(f"a key or value of Aim was expected ({error})") from error
+        raise OSError(f"Aim's database has an unexpected key or value and may be damaged: {error}") from error
     except Exception as error:
         if type(error).__module__ != "aimrocks.errors":
             raise

@@ -45,7 +45,8 @@ async def read_log(api: Api, wanted: ReadLog) -> list[str]:
     lines = _fitting([_line(each) for each in found["items"][-most:]])
     head = f"run {quoted(run['id'])}: "
     if not lines:
-        return [head + "no line of its log matches. Lines are recorded unless the script sets console=False."]
+        off = "watch(console=False) or TOCSIN_CONSOLE=0"
+        return [f"{head}no line of its log matches. The log is empty if recording is off: {off}."]
     older = found["older"] is not None or len(lines) < len(found["items"])
     more = "; older ones were left out: narrow the window of steps, or the text" if older else ""
     return [f"{head}{len(lines)} lines, oldest first, as step, stream, text{more}.", *lines]

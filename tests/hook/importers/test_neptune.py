@@ -115,7 +115,7 @@ def test_a_damaged_part_is_named(export: Path) -> None:
     found = list(runs_in(export))
     damaged = [run for run in found if isinstance(run, UnreadableSource)]
     assert [run.path.name[:5] for run in damaged] == ["RUN-2", "RUN-3"]
-    assert all("an export of Neptune was expected" in run.why for run in damaged)
+    assert all("not a readable Neptune export" in run.why for run in damaged)
 
 
 def test_without_pyarrow_the_reason_is_given(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:

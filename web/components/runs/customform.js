@@ -19,9 +19,9 @@ const HINTS = {
   list: "One metric per line.",
   match: "A regular expression, such as ^train/ or loss$.",
   formula: "Names, numbers, + - * / ( ), log, exp, sqrt and abs, such as train/loss - val/loss.",
-  spread: "One metric, such as step_time: the largest less the smallest value of the ranks.",
+  spread: "One metric, such as step_time: the largest minus the smallest value over ranks.",
   scatter: "Two metrics, one per line: the x axis, then the y axis.",
-  media: "The name of what the script logs, such as sample.",
+  media: "The name under which the script logs it, such as sample.",
 };
 const EMPTY = "Nothing to show. Choose a metric, or type a pattern or a formula.";
 /** Metrics offered in the list; others can be typed. */

@@ -82,7 +82,7 @@ export class LayoutMenu {
     const project = this.#project;
     ask(
       `Save the layout for ${project}`,
-      "Everybody who opens a run of the project sees these pins, sizes, sections and custom charts.",
+      "Everyone who opens a run of this project sees these pins, sizes, sections and custom charts first.",
       "Save",
       async () => {
         await this.api.saveLayout(project, layout);

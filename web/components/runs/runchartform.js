@@ -50,7 +50,7 @@ export function runChartForm({ before, kinds, choices, save }) {
     run: async () => {
       const quantities = boxes.slice(0, labels().length).map(({ input }, i) => {
         const read = readQuantity(input.value);
-        if (!read) throw new Error(`${labels()[i]}: type ${HINT}.`);
+        if (!read) throw new Error(`${labels()[i]}: enter ${HINT}.`);
         return read;
       });
       save(runChartText({ kind: kind.value, quantities }));

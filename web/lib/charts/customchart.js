@@ -144,7 +144,7 @@ const lineOf = (name) => ({ name, series: "", ink: "--run-1", dash: "" });
  * @returns {Resolved}
  */
 function ofTwo(names, known) {
-  if (names.length !== 2) return nothing("Expected two metrics, one per line: the x axis, then the y axis.");
+  if (names.length !== 2) return nothing("Enter two metrics, one per line: the x axis, then the y axis.");
   const absent = names.find((name) => !known.includes(name));
   if (absent !== undefined) return nothing(`This run reports no metric “${absent}”.`);
   return { ...nothing(""), lines: names.map((name) => ({ ...lineOf(name), series: name })), names };
@@ -268,9 +268,9 @@ const columnOf = (name) => ({
  */
 export function whyEmpty({ formula, spread, names }, data, layersOf) {
   if (!(formula || spread) || data.some(({ layers }) => layers.some((layer) => layer.x.length))) return "";
-  if (spread) return "No step here has records of two ranks.";
+  if (spread) return "No step in the window has records of two ranks.";
   const without = names.filter((name) => !layersOf(name).some((layer) => layer.x.length));
   return without.length
     ? `No records here: ${without.join(", ")}.`
-    : `No step here has a record of all of ${names.join(", ")}.`;
+    : `No step in the window has a record of all of ${names.join(", ")}.`;
 }

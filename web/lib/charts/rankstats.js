@@ -19,7 +19,7 @@ const EQUAL = 0.05;
 const WAIT = 0.05;
 
 /**
- * Return the largest less the smallest value over ranks, by attempt, at the records of the rank with the
+ * Return the largest minus the smallest value over ranks, by attempt, at the records of the rank with the
  * fewest. A
  * rank without a finite value leaves a mark. A bucket of several records counts with its mean.
  *
@@ -157,11 +157,11 @@ function paceWords(rows) {
     ? [
         equal,
         `Rank ${waiting[0].rank} waits longest for data, ${seconds(waiting[0].data)} per step; the others ` +
-          "wait for it where they synchronize.",
+          "wait for it when they synchronize.",
       ]
     : [
         equal,
-        "In synchronous training every rank waits for the slowest, so equal times do not rule out one.",
+        "In synchronous training every rank waits for the slowest, so equal times do not rule out a slow rank.",
       ];
 }
 

@@ -106,7 +106,9 @@ export class ScatterPanel {
     say(
       this.words,
       dotted(
-        pairs.length ? counted(pairs.length, "point") : "No step here has a finite record of both.",
+        pairs.length
+          ? counted(pairs.length, "point")
+          : "No step in the window has finite values of both metrics.",
         rho === null || pairs.length < 3 ? "" : `rank correlation ${num(rho, 2)}`,
         bad ? `${int(bad)} not finite` : "",
         means ? "bucket means, exact when zoomed in" : "",

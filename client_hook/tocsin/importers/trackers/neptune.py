@@ -103,7 +103,7 @@ def _rows(paths: Sequence[Path], *columns: str) -> Iterator[dict[str, Any]]:
                     for values in zip(*lists.values(), strict=True):
                         yield dict(zip(wanted, values, strict=True))
         except (pyarrow.ArrowException, KeyError) as error:
-            raise OSError(f"an export of Neptune was expected ({error})") from error
+            raise OSError(f"not a readable Neptune export: {error}") from error
 
 
 TRACKER = Tracker("Neptune", 6, _find)

@@ -156,7 +156,7 @@ async def compare(request: Request, wanted: CompareQuery, _identity: Reader) -> 
     values = len(wanted.runs) * len(wanted.names) * wanted.buckets
     if values > MOST_VALUES:
         got = f"{len(wanted.runs)} runs x {len(wanted.names)} series x {wanted.buckets} buckets"
-        detail = f"This comparison is too large: {got}. Runs x series x buckets may be at most {MOST_VALUES}."
+        detail = f"This comparison is too large: {got}. Request fewer: at most {MOST_VALUES} values."
         raise Problem(
             422, subject="compare", expected=f"at most {MOST_VALUES} values", got=got, detail=detail
         )
