@@ -36,7 +36,7 @@ def watch_optimizer(
         options: Arguments of ``tocsin.watch`` for the case that the script has started no run.
 
     Returns:
-        What reports the steps; ``run`` is the run.
+        The object that reports the steps; its ``run`` is the run.
     """
     return OptimizerSteps(optimizer, planned_steps, done_steps, config, options)
 

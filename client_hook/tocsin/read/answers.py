@@ -235,7 +235,7 @@ class ConsoleLine(msgspec.Struct, frozen=True):
     time_ms: float
     text: str
     stream: str
-    """out or err."""
+    """``out`` or ``err``: which stream it was written to."""
     step: Optional[int] = None
     open: bool = False
     attempt: int = 1

@@ -82,9 +82,7 @@ export class MediaCompare {
       this.#runs.length > MOST ? `The first ${MOST} of ${int(this.#runs.length)} visible runs.` : "";
     say(
       this.note,
-      names.length
-        ? more
-        : `${counted(this.#items.size, "run")} without images, histograms, texts or tables.`,
+      names.length ? more : `No images, histograms, texts or tables in ${counted(this.#items.size, "run")}.`,
     );
     this.#draw();
   }

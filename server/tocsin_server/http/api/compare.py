@@ -48,7 +48,7 @@ Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
 
 class RunWindow(Body):
-    """A run, and the steps to return of it; null for all."""
+    """A run and the steps to return; null for all."""
 
     id: Id
     start: Annotated[Real | None, Field(alias="from")] = None
