@@ -22,7 +22,8 @@ class TocsinLogger:
     """The metric logger of a recipe: reports its configuration, planned steps, epochs and metrics.
 
     Loss, gradient norm and learning rate are left out, because the hook captures them at every step. Recipes
-    backpropagate the sum over the tokens and then divide the gradients by their number; so is the loss.
+    backpropagate the sum over the tokens and then divide the gradients by their number. The
+    loss is divided in the same way.
     """
 
     def __init__(

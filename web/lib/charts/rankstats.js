@@ -161,7 +161,7 @@ function paceWords(rows) {
       ]
     : [
         equal,
-        "In synchronous training every rank waits for the slowest, so equal times do not rule out a slow rank.",
+        "In synchronous training all ranks wait for the slowest: equal times do not rule out a slow rank.",
       ];
 }
 
