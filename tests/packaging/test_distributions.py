@@ -19,6 +19,7 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
+import rjsmin
 import yaml
 
 import tocsin
@@ -193,11 +194,12 @@ def test_installed_commands_print_the_version(installed: Path, command: str) -> 
 def test_pages_and_assets_come_from_the_wheel(built: Distributions, served: Tower) -> None:
     """The start page loads a module of the wheel. The server migrated its database from the wheel, too."""
     (module,) = re.findall(rb'src="(/assets/web-\w+/main.js)"', fetched(served, "/"))
-    assert fetched(served, module.decode()) == built.read("tocsin_server", "tocsin_server/web/main.js")
+    source = built.read("tocsin_server", "tocsin_server/web/main.js").decode()
+    assert fetched(served, module.decode()).decode() == rjsmin.jsmin(source)
 
 
 def test_plotly_js_is_served(served: Tower) -> None:
-    """From the wheel of plotly, in the version that the session names."""
+    """In the version that the session names."""
     version = served.get("/session")["plotly"]
     assert len(fetched(served, f"/assets/plotly-{version}.min.js")) > 1_000_000
 

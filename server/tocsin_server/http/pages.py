@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
 from fastapi import APIRouter
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,6 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tocsin_server.core.origins import split_host
 from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
+from tocsin_server.http.module_graph import ModuleGraph, preloads
+from tocsin_server.http.packed import PackedFiles
 from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.web_files import WebVersion
 
@@ -192,14 +195,18 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
     """
     router = APIRouter(include_in_schema=False)
     files, version = WebFiles(directory=web, check_dir=False), WebVersion(web)
+    packed, graph = PackedFiles(web), ModuleGraph(web)
 
     async def page(request: Request) -> Response:
-        """Return ``index.html`` with a login, else the login page."""
+        """Return ``index.html`` with a login, else the login page. ``?sources`` loads unpacked files."""
         if request.state.identity is None:
             return login_page(then=safe_next(request.url.path + _query(request)), root=root)
         text = (web / "index.html").read_text("utf-8")
-        own = f"{root}{VERSIONED}{version.name()}/"
+        name = version.name()
+        own = f"{root}/" if "sources" in request.query_params else f"{root}{VERSIONED}{name}/"
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
+        modules = await anyio.to_thread.run_sync(graph.modules_of, name, request.url.path.removeprefix(root))
+        text = text.replace("</head>", preloads(modules, own) + "</head>", 1)
         return HTMLResponse(text, headers=REVALIDATED | {"vary": "Cookie"})
 
     async def found(request: Request) -> Response:
@@ -218,10 +225,12 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
         return response
 
     async def versioned(request: Request) -> Response:
-        """Return a file as ``file`` does; a browser may keep it if the version is that of the files here."""
-        response = await found(request)
-        if version.has(request.path_params["version"], request.path_params["path"]):
-            response.headers.update(IMMUTABLE)
+        """Return a file; one of the version here is kept by browsers, and packed if it is a script."""
+        name, path = request.path_params["version"], request.path_params["path"]
+        if not version.has(name, path):
+            return await found(request)
+        response = await packed.response(request, name, path) or await found(request)
+        response.headers.update(IMMUTABLE)
         return response
 
     for path in (*DEEP_LINKS, "/index.html"):

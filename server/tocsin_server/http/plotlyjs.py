@@ -1,8 +1,8 @@
-"""Find plotly.js in the installed ``plotly`` distribution without importing plotly.
+"""plotly.js: the basic bundle of npm in ``plotly/`` (see README.md there), and its style sheet.
 
 Under our Content-Security-Policy, plotly.js cannot insert its style sheet; it leaves that to a ``<link
-id="plotly.js-style-global" class="no-inline-styles">``. The rules are extracted from plotly.min.js itself, so
-that the sheet always matches the installed version.
+id="plotly.js-style-global" class="no-inline-styles">``. The rules are extracted from the bundle itself, so
+that the sheet always matches it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import gzip
 import re
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from tocsin_server.core.errors import StartError
 
-GZIP_LEVEL = 6
+VERSION = "4.1.1"
+GZIP_LEVEL = 9
 _RULES = re.compile(r'\{"X,X div":.*?\};')
 _TEXT = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 _RULE = re.compile(rf"({_TEXT}|[A-Za-z_]\w*):({_TEXT})")
@@ -25,19 +25,19 @@ _RULE = re.compile(rf"({_TEXT}|[A-Za-z_]\w*):({_TEXT})")
 
 @dataclass(frozen=True)
 class PlotlyJS:
-    """One version of plotly.js. Bodies are read and compressed on first use and cached (about 6 MB)."""
+    """One version of plotly.js. Bodies are read and compressed on first use and cached (about 1.6 MB)."""
 
     version: str
     path: Path
 
     @cached_property
     def script(self) -> bytes:
-        """Return plotly.min.js, about 4.8 MB."""
+        """Return the bundle, about 1.2 MB."""
         return self.path.read_bytes()
 
     @cached_property
     def script_gzipped(self) -> bytes:
-        """Return plotly.min.js compressed with gzip, about 1.5 MB."""
+        """Return the bundle compressed with gzip, about 0.4 MB."""
         return gzip.compress(self.script, GZIP_LEVEL, mtime=0)
 
     @cached_property
@@ -48,35 +48,29 @@ class PlotlyJS:
 
 @cache
 def installed() -> PlotlyJS:
-    """Return the installed version, read and compressed once per process.
+    """Return the version in ``plotly/``, read and compressed once per process.
 
     Raises:
-        StartError: The plotly distribution is missing or has no plotly.js.
+        StartError: The file is missing.
     """
-    try:
-        found = distribution("plotly")
-    except PackageNotFoundError:
-        raise StartError("Plotly is not installed. Install it with `pip install plotly`.") from None
-    path = Path(str(found.locate_file("plotly/package_data/plotly.min.js")))
+    path = Path(__file__).with_name("plotly") / "plotly-basic.min.js"
     if not path.is_file():
-        raise StartError(f"There is no file {path}. Install plotly again.")
-    return PlotlyJS(version=found.version, path=path)
+        raise StartError(f"There is no file {path}. Install tocsin-server again.")
+    return PlotlyJS(version=VERSION, path=path)
 
 
 def style_sheet(script: str) -> str:
-    """Return plotly.js's global style rules as CSS, from the text of plotly.min.js.
+    """Return plotly.js's global style rules as CSS, from the text of the bundle.
 
     plotly.js inserts each rule before the existing ones, so the order is reversed.
 
     Raises:
-        StartError: The rules cannot be found, because plotly has another major version.
+        StartError: The rules cannot be found, because the bundle has another major version.
     """
     table = _RULES.search(script)
     rules = _RULE.findall(table.group()) if table else []
     if not rules:
-        raise StartError(
-            "plotly.min.js has no style rules as in version 4. Install another version of plotly."
-        )
+        raise StartError("plotly.js has no style rules as in version 4. Install tocsin-server again.")
     return "\n".join(f"{_selector(name)}{{{_text(body)}}}" for name, body in reversed(rules)) + "\n"
 
 

@@ -51,11 +51,14 @@ class WebVersion:
         return self._name
 
     def has(self, name: str, path: str) -> bool:
-        """Return whether the existing file ``path`` is still that of the version ``name``. Reads no file."""
+        """Return whether the file ``path`` is still that of the version ``name``. Reads no file."""
         known = self._seen.get(str(self._web / path))
         if name != self._name or known is None:
             return False
-        stat = (self._web / path).stat()
+        try:
+            stat = (self._web / path).stat()
+        except FileNotFoundError:
+            return False
         return known == (stat.st_mtime_ns, stat.st_size)
 
 

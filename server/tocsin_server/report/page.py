@@ -28,7 +28,7 @@ from tocsin_server.report.words import counted, esc, foreign, moment, title_of, 
 from tocsin_server.store.results import StoredIncident, StoredRun
 
 LIMIT_BYTES = 24_000_000
-"""Maximum size of a report; plotly.js takes 4.8 MB of it."""
+"""Maximum size of a report; plotly.js takes 1.2 MB of it."""
 LEGEND = (
     "⊗ NaN · △ +Inf · ▽ \u2212Inf · ○ zero and ◇ negative on a log axis · pale band: minimum to maximum "
     "of each pixel and of all ranks · tint: alert · colored line: its onset, dotted where it fired · gray "

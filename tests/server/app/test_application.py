@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tocsin_server.app.application import assemble, create_app, stored_tokens
 from tocsin_server.core.settings import Settings
 from tocsin_server.http import ingest
 from tocsin_server.http.live import endpoint as live
+from tocsin_server.http.plotlyjs import VERSION
 from tocsin_server.store.database import migrate, open_database
 
 
@@ -44,7 +44,7 @@ def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]
     """A client that does not read its response is disconnected after the grace time."""
     server = start_server(TOCSIN_SHUTDOWN_S="1")
     url = httpx.URL(server.base)
-    path = f"/assets/plotly-{version('plotly')}.min.js"
+    path = f"/assets/plotly-{VERSION}.min.js"
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect((url.host, url.port))

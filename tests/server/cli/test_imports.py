@@ -10,7 +10,7 @@ import pytest
 
 from tests.server.conftest import put_migrated
 
-HEAVY = ("alembic", "fastapi", "numpy", "plotly", "sqlalchemy", "starlette", "torch", "uvicorn",
+HEAVY = ("alembic", "fastapi", "numpy", "sqlalchemy", "starlette", "torch", "uvicorn",
          "websockets")  # fmt: skip
 SERVER = """
 import sys
