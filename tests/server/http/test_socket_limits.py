@@ -331,11 +331,11 @@ def test_a_body_is_sent_in_pieces(size: int) -> None:
 
 
 def test_an_asset_that_nobody_reads_is_not_copied(server: ServerThread, plug: Plug, eventually: Any) -> None:
-    """Of five megabytes, a peer that reads nothing gets what the kernel buffers, and is then disconnected."""
+    """Of ten megabytes, a peer that reads nothing gets what the kernel buffers, and is then disconnected."""
     version = server.app.state.plotly_version
     peer = plug(server)
     path = f"/assets/plotly-{version}.min.js".encode()
-    peer.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    peer.sendall(8 * (b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"))
     connections = server.services.connections
     stuck = lambda: [one for one in connections._all if one.stuck_since is not None]  # noqa: E731
     (one,) = eventually(lambda: server.call(stuck), "the server to stop writing")
