@@ -66,6 +66,9 @@ _ADDRESS = re.compile(r'(?<==")/(assets/|manifest\.)?')
 VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
+MODULE = '<script type="module"'
+SEEN = "tocsin_web"
+"""A cookie with the version whose modules a browser has kept: to name them again would only cost time."""
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
@@ -205,9 +208,15 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
         name = version.name()
         own = f"{root}/" if "sources" in request.query_params else f"{root}{VERSIONED}{name}/"
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
-        modules = await anyio.to_thread.run_sync(graph.modules_of, name, request.url.path.removeprefix(root))
-        text = text.replace("</head>", preloads(modules, own) + "</head>", 1)
-        return HTMLResponse(text, headers=REVALIDATED | {"vary": "Cookie"})
+        known = request.cookies.get(SEEN) == name
+        if not known:
+            address = request.url.path.removeprefix(root)
+            modules = await anyio.to_thread.run_sync(graph.modules_of, name, address)
+            text = text.replace(MODULE, preloads(modules, own) + MODULE, 1)
+        response = HTMLResponse(text, headers=REVALIDATED | {"vary": "Cookie"})
+        if not known:
+            response.set_cookie(SEEN, name, path=root or "/", httponly=True, samesite="lax")
+        return response
 
     async def found(request: Request) -> Response:
         path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})

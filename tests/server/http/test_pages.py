@@ -139,6 +139,14 @@ def test_a_module_is_kept_by_browsers(client: httpx.Client) -> None:
     assert client.get(module_address(client), headers={"accept-encoding": "identity"}).text == answer.text
 
 
+def test_modules_are_named_until_the_browser_has_them(client: httpx.Client, web: Path) -> None:
+    """At the first visit, and again after an upgrade."""
+    (web / "main.js").write_text("")
+    named = ["modulepreload" in client.get("/").text for _ in range(2)]
+    (web / "main.js").write_text("let a;")
+    assert [*named, "modulepreload" in client.get("/").text] == [True, False, True]
+
+
 def test_the_sources_of_the_modules_can_be_asked_for(client: httpx.Client) -> None:
     """For a debugger: with their comments and lines."""
     page = client.get("/", params={"sources": "1"})
