@@ -9,6 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_mcp import token
 
 SNAPSHOT = Path(__file__).with_name("top.txt")
+BETWEEN = "---\n"
 CHANGING = (
     (r"\b\d+ (?:s|min|h|d)\b", "AGE"),
     (r"http://127\.0\.0\.1:\d+", "URL"),
@@ -36,6 +38,10 @@ def steady(seen: Seen) -> str:
     return "\n".join(line.strip() for line in text.splitlines()) + "\n"
 
 
+def difference(wanted: str, shown: str) -> str:
+    return "the screen to be as before:\n" + "\n".join(unified_diff(wanted.splitlines(), shown.splitlines()))
+
+
 def test_the_screens_look_as_before(server: Any, trainer: Callable[..., Trainer]) -> None:
     run = trainer(name="snapshot", project="topped")
     run.records(
@@ -45,17 +51,24 @@ def test_the_screens_look_as_before(server: Any, trainer: Callable[..., Trainer]
         }
     )
     found: list[str] = []
+    wanted = SNAPSHOT.read_text("utf-8").split(BETWEEN)
+
+    async def compare(seen: Seen) -> None:
+        """Wait until the screen is as before: parts of it arrive one after another."""
+        if not os.environ.get("UPDATE_SNAPSHOTS"):
+            before = wanted[len(found)]
+            await seen.holds(lambda: steady(seen) == before, lambda: difference(before, steady(seen)))
+        found.append(steady(seen))
 
     async def play(seen: Seen) -> None:
         await seen.until("snapshot", "nonfinite-loss")
-        found.append(steady(seen))
+        await compare(seen)
         await seen.press("enter")
         await seen.until("grad_norm")
         await seen.holds(lambda: re.search("[\u2801-\u28ff]", seen.text), lambda: f"a chart in\n{seen.text}")
-        found.append(steady(seen))
+        await compare(seen)
 
     scenario(server.base, token(server, "read"), play, scope="read", filter=f"id:{run.run}")
-    text = "---\n".join(found)
     if os.environ.get("UPDATE_SNAPSHOTS"):
-        SNAPSHOT.write_text(text, "utf-8")
-    assert text == SNAPSHOT.read_text("utf-8")
+        SNAPSHOT.write_text(BETWEEN.join(found), "utf-8")
+    assert found == SNAPSHOT.read_text("utf-8").split(BETWEEN)
