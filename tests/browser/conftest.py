@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,8 +95,9 @@ class Visit:
         page.goto(tower.base, wait_until="commit")
 
     def open_run(self, run: str, view: str = "") -> None:
-        """Open the page of a run, and wait until its charts are drawn."""
+        """Open the page of a run, and wait until its name is there and its charts are drawn."""
         self.page.goto(f"{self.tower.base}/runs/{run}{view}")
+        self.page.locator("h1").filter(has_not_text=re.compile("^–$")).wait_for()
         self.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
 
     def step(self) -> int:

@@ -22,7 +22,7 @@ BETWEEN = "---\n"
 CHANGING = (
     (r"\b\d+ (?:s|min|h|d)\b", "AGE"),
     (r"http://127\.0\.0\.1:\d+", "URL"),
-    (r"\br_\d+\b", "RUN"),
+    (r"\br_\d*(?:…|\b)", "RUN"),
     (r"\d+(?:\.\d+)?(?:e[+-]?\d+)? steps/s", "RATE"),
     (r"[ \t]+", " "),
 )
