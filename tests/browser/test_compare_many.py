@@ -1,4 +1,4 @@
-"""A comparison of many runs: one request, exact values, and live updates of the run that goes on."""
+"""A comparison of many runs: one request, exact values, and live updates of a run that still trains."""
 
 from __future__ import annotations
 

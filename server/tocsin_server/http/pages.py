@@ -68,7 +68,7 @@ VERSIONED = "/assets/web-"
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
 SEEN = "tocsin_web"
-"""A cookie with the version whose modules a browser has kept: to name them again would only cost time."""
+"""A cookie with the version of the last visit. Modules that the browser has kept are not named again."""
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
@@ -206,9 +206,10 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
             return login_page(then=safe_next(request.url.path + _query(request)), root=root)
         text = (web / "index.html").read_text("utf-8")
         name = version.name()
-        own = f"{root}/" if "sources" in request.query_params else f"{root}{VERSIONED}{name}/"
+        sources = "sources" in request.query_params
+        own = f"{root}/" if sources else f"{root}{VERSIONED}{name}/"
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
-        known = request.cookies.get(SEEN) == name
+        known = sources or request.cookies.get(SEEN) == name
         if not known:
             address = request.url.path.removeprefix(root)
             modules = await anyio.to_thread.run_sync(graph.modules_of, name, address)
