@@ -1,4 +1,4 @@
-"""The layout of a run page: charts are resized, and a project has a layout for everybody."""
+"""The layout of a run page: charts are resized, and a project has a layout for all users."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_layout_is_shown_by_every_run_of_the_project(tab: Any) -> None:
 
 
 def test_the_standard_layout_comes_back(tab: Any) -> None:
-    """From the menu, for this page; saved, for everybody."""
+    """From the menu, for this page; saved, for all users."""
     choose(tab, "Pin to the top")
     save(tab)
     tab.open_run(OTHER)

@@ -1,4 +1,4 @@
-"""Saved views of the fleet: for everybody, one of them the default."""
+"""Saved views of the fleet: for all users, one of them the default."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readFleet } from "../../web/lib/views/fleetview.js";
-import { filterOf, isSame, opened, projectOf, savedOf, viewOf } from "../../web/lib/views/savedview.js";
+import { isSame, opened, projectOf, savedOf, viewOf } from "../../web/lib/views/savedview.js";
 
 const PLAIN = readFleet("");
 const VIEW = {
@@ -59,7 +59,11 @@ test("an address names a view by its name or its id", () => {
 });
 
 test("the project of a filter is read as it is written", () => {
-  for (const name of ["p", "my project", "a/b"]) assert.equal(projectOf(filterOf(name)), name);
+  assert.deepEqual(["project=p", 'project="my project"', "project=a/b"].map(projectOf), [
+    "p",
+    "my project",
+    "a/b",
+  ]);
   for (const q of ["tag:x", "project:a b", "project:", 'project:"a" tag:"b"x']) {
     assert.equal(projectOf(q), null);
   }

@@ -4,7 +4,7 @@
  */
 
 /** Changes that come close together cause one request. */
-export const GATHER_MS = 150;
+const GATHER_MS = 150;
 
 /** @typedef {{ items: AlertMarks[], silences: Silence[] }} MarkAnswer */
 

@@ -2,7 +2,7 @@
 
 /** How long the deletion of a run can be canceled. */
 export const GRACE_S = 600;
-export const MOST_TAGS = 64;
+const MOST_TAGS = 64;
 
 /**
  * "fp16, ablation ,fp16" is two tags.

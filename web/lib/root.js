@@ -4,7 +4,7 @@
  */
 
 /** "" or "/tocsin": derived from the address of this file, so that the pages need no setting. */
-export const ROOT = rootOf(import.meta.url);
+const ROOT = rootOf(import.meta.url);
 
 /**
  * The root of a site that serves this file at `address`, which may contain a version.

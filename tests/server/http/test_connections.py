@@ -202,7 +202,7 @@ def test_large_messages_are_bounded_and_all_come_to_an_end(sizes: list[int], dat
     inbound, senders = Inbound(limit), [Sender(size * CHUNK) for size in sizes]
     while not all(sender.done for sender in senders):
         ready = [sender for sender in senders if not sender.on_hold and not sender.done]
-        assert ready, "everybody waits"
+        assert ready, "all wait"
         sender = data.draw(st.sampled_from(ready))
         sender.held += CHUNK
         inbound.count(sender, sender.held)

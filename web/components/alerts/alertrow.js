@@ -57,7 +57,7 @@ export function markTexts(marks, context) {
  * @param {number} now
  * @returns {[string, string]}
  */
-export function standingTexts(alert, now) {
+function standingTexts(alert, now) {
   if (isOver(alert)) {
     const word = alert.state === "ended" ? "run ended" : resolvedWord(alert);
     return [

@@ -21,7 +21,7 @@ import { checkbox, field, textArea, textInput } from "../form.js";
  * @param {(s: number | null) => void} change
  * @param {string} empty
  */
-export function durationInput(s, change, empty) {
+function durationInput(s, change, empty) {
   const input = textInput(s === null ? "" : durationText(s), { placeholder: empty });
   input.addEventListener("input", () => {
     const text = input.value.trim();
@@ -39,7 +39,7 @@ export function durationInput(s, change, empty) {
  * @param {(chosen: string[]) => void} change
  * @param {string | null} every label of the box for all
  */
-export function boxes(names, chosen, change, every) {
+function boxes(names, chosen, change, every) {
   const known = [...new Set([...names, ...chosen.filter((name) => name !== EVERY)])];
   const host = el("div.row.boxes");
   let now = chosen;

@@ -5,7 +5,7 @@ import { ApiError } from "../../data/api.js";
 import { equals, labelsOf, linesOf, toggled } from "../../lib/alerts/matchers.js";
 import { ENDS, localMs, localText } from "../../lib/duration.js";
 import { sentence } from "../../lib/fielderror.js";
-import { counted, int, moment, powers, ruleTitle } from "../../lib/format.js";
+import { counted, int, powers, ruleTitle } from "../../lib/format.js";
 import { field, formDialog, textArea, textInput } from "../form.js";
 import { icon } from "../icons.js";
 
@@ -241,6 +241,3 @@ function matching(app, ids, open) {
     ids.length > shown.length ? el("p.micro", {}, `and ${int(ids.length - shown.length)} more`) : null,
   ];
 }
-
-/** @param {Silence} silence */
-export const spanOf = (silence) => `${moment(silence.starts_ms)} to ${moment(silence.ends_ms)}`;

@@ -13,7 +13,7 @@ const READ = "tocsin.trouble";
  *
  * @param {DeliveryStatus | null} news
  */
-export const failingCount = (news) => (news && news.failing.length ? news.failing.length : 0);
+const failingCount = (news) => (news && news.failing.length ? news.failing.length : 0);
 
 /**
  * @param {HTMLElement} board the counts in the header

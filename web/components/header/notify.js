@@ -29,7 +29,7 @@ export async function show(title, body, tag, address) {
 }
 
 /** @param {BrowserNote} note */
-export function words(note) {
+function words(note) {
   const [first] = note.alerts;
   const state = (/** @type {BrowserNote["alerts"][number]} */ alert) =>
     !alert.over || isWithdrawn(alert) ? "" : alert.state === "ended" ? "run ended: " : "resolved: ";

@@ -8,7 +8,7 @@ import { icon } from "../icons.js";
  * @param {import("../../data/live.js").LiveState} state
  * @param {number} now
  */
-export function offlineText(state, now) {
+function offlineText(state, now) {
   if (state.refused) return "The server rejected this browser's login. Open the login link again.";
   const lastReceived =
     state.received_ms === null

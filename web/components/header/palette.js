@@ -27,7 +27,7 @@ const PLACES = {
   d: "/deliveries",
 };
 /** Shortcuts by page. */
-export const SHORTCUTS = /** @type {const} */ ([
+const SHORTCUTS = /** @type {const} */ ([
   [
     "Everywhere",
     [

@@ -21,7 +21,7 @@ import { icon } from "../icons.js";
  * @param {boolean} may
  * @param {string} focus
  */
-export function toggle(label, on, flip, may, focus) {
+function toggle(label, on, flip, may, focus) {
   return el(
     "button.switch",
     {

@@ -8,14 +8,14 @@ import { icon } from "../icons.js";
  * @param {string} url
  * @param {string | null} token
  */
-export const twoLines = (url, token) =>
+const twoLines = (url, token) =>
   `import tocsin\ntocsin.watch("my-project", url="${url}", token="${token ?? "…"}")`;
 
 /**
  * @param {string} url
  * @param {string | null} token
  */
-export const withoutALine = (url, token) =>
+const withoutALine = (url, token) =>
   `export TOCSIN_URL=${url} TOCSIN_TOKEN=${token ?? "…"}\ntocsin run python train.py`;
 
 /** The ways to a first run, and what still lacks. Creates the token that all of them need. */

@@ -1,7 +1,6 @@
 /**
  * The menu of the layout of a run page: pins, order, sizes, sections and custom charts. A project has one,
- * for
- * everybody; an address that names another keeps it.
+ * for all users; an address that names another keeps it.
  */
 
 import { layoutText, namesLayout, readLayout, STANDARD } from "../../lib/views/layout.js";

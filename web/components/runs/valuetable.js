@@ -61,7 +61,7 @@ export async function showValues(api, run, { title, names, columns }, window) {
  *
  * @param {unknown} value
  */
-export function exactText(value) {
+function exactText(value) {
   const given = number(value);
   return given === null ? "–" : word(given) || (Object.is(given, -0) ? "-0" : String(given));
 }

@@ -81,7 +81,7 @@ export class ViewMenu {
     const { views } = this.source;
     ask(
       `Save changes to ${view.name}`,
-      "Everybody who opens this view sees these filters, columns, order and groups from now on.",
+      "Everyone who opens this view sees these filters, columns, order and groups from now on.",
       "Save",
       async () => void (await views.change(view.id, now)),
     );
@@ -89,7 +89,7 @@ export class ViewMenu {
 
   /** @param {SavedView} view */
   #remove(view) {
-    ask(`Delete ${view.name}`, "The view is deleted for everybody. No run changes.", "Delete", () =>
+    ask(`Delete ${view.name}`, "The view is deleted for all users. No run changes.", "Delete", () =>
       this.source.views.remove(view.id),
     );
   }

@@ -81,7 +81,7 @@ export function leadsOf(alerts, chosen) {
  * @param {Alert[]} alerts
  * @returns {Alert[]}
  */
-export function byCause(alerts) {
+function byCause(alerts) {
   const oldest = [...alerts].sort(
     (a, b) =>
       LEVEL[b.severity] - LEVEL[a.severity] ||

@@ -49,7 +49,7 @@ export function background(scene, lines) {
  * @param {string | null} chosen
  * @returns {import("../../panels/figure.js").Edge[]}
  */
-export function edgesOf(alerts, chosen) {
+function edgesOf(alerts, chosen) {
   const shown = alerts
     .filter((alert) => isOpen(alert) || alert.state === "ended" || alert.id === chosen)
     .filter((alert) => alert.onset_step !== null)

@@ -109,7 +109,7 @@ export function pushBucket(to, from, i) {
  * @param {Layer} from
  * @param {number} i
  */
-export function joinBucket(to, from, i) {
+function joinBucket(to, from, i) {
   const k = to.x.length - 1;
   const a = finite(to, k);
   const b = finite(from, i);

@@ -334,7 +334,7 @@ export const partsOf = ({ id, layers, ink, dash, line }) =>
  * @param {Line[]} lines
  * @returns {Line[]}
  */
-export function alike(lines) {
+function alike(lines) {
   /** @type {Map<string, Line>} */
   const found = new Map();
   for (const line of lines) {

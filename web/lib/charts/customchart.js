@@ -20,7 +20,7 @@ import { spreadOf } from "./rankstats.js";
  * @typedef {{ name: string, layers: Layer[], ink: string, dash: string }} CustomData
  */
 
-export const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula", "spread", "scatter", "media"]);
+const CUSTOM_KINDS = /** @type {const} */ (["list", "match", "formula", "spread", "scatter", "media"]);
 /** Kinds with a metric on each line. */
 const BY_LINE = ["list", "scatter"];
 /** Charts in one address. */

@@ -19,7 +19,7 @@ import { composed, difference, partsOf, pixelsFor } from "./compare.js";
  */
 
 /** Start of the name of a config key among the group keys. */
-export const CONFIG = "config.";
+const CONFIG = "config.";
 /**
  * @param {string} key
  * @returns {string} as people read it

@@ -43,10 +43,10 @@ import { axisPlan } from "./valueaxis.js";
 export const MARK_PX = 9;
 const SKIP_PX = 2;
 /** Shares of the panel reserved for marks, if there are any. */
-export const RAIL_TOP = 0.2;
-export const RAIL_BOTTOM = 0.14;
+const RAIL_TOP = 0.2;
+const RAIL_BOTTOM = 0.14;
 /** Without marks: room for the line's own width, so that the edge doesn't cut it. */
-export const EDGE = 0.03;
+const EDGE = 0.03;
 
 /**
  * @param {Layer} layer
@@ -54,7 +54,7 @@ export const EDGE = 0.03;
  * @param {boolean} log
  * @returns {{ x: number[], y: number[] }}
  */
-export function lineOf(layer, steps, log) {
+function lineOf(layer, steps, log) {
   const x = [];
   const y = [];
   for (let i = 0; i < layer.x.length; i++) {

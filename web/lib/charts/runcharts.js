@@ -17,9 +17,9 @@ import { numberOfRun, quantityText, readQuantity, textOfRun } from "./quantity.j
  */
 
 /** Quantities of each kind. */
-export const RUN_CHARTS = /** @type {Record<string, number>} */ ({ scatter: 2, bar: 1, histogram: 1 });
+const RUN_CHARTS = /** @type {Record<string, number>} */ ({ scatter: 2, bar: 1, histogram: 1 });
 /** Charts in one address. */
-export const MOST_RUN_CHARTS = 12;
+const MOST_RUN_CHARTS = 12;
 const LONGEST = 1_000;
 /** Positive values that span this factor have a log axis. */
 const SPAN = 50;

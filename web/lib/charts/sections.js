@@ -20,7 +20,7 @@ const SYSTEM = "sys";
 export const SHUT_AT_FIRST = [SYSTEM];
 const TITLES = /** @type {Record<string, string>} */ ({ "": "General", [SYSTEM]: "System" });
 /** Charts that the page composes itself, by section, with their titles. */
-export const GIVEN = /** @type {Record<string, Record<string, string>>} */ ({
+const GIVEN = /** @type {Record<string, Record<string, string>>} */ ({
   [RANKS]: { "spread:step_time": "spread of step_time over ranks" },
   [SYSTEM]: { "formula:1 / step_time": "throughput, steps per second" },
 });
@@ -49,7 +49,7 @@ export const givenTitle = (name) =>
  *
  * @param {string} name
  */
-export const prefixOf = (name) =>
+const prefixOf = (name) =>
   name === "gpu_util" ? "sys" : name.includes("/") ? name.slice(0, name.indexOf("/")) : "";
 
 /** Characters of a filter that are used; the rest is ignored. Only links contain longer ones. */

@@ -4,7 +4,7 @@ import { unpack } from "../exact.js";
 import { at, compact, emptyLayer, insertRecord } from "./buckets.js";
 
 /** Buckets of a layer before its older half is merged in pairs. */
-export const LIMIT = 8_192;
+const LIMIT = 8_192;
 
 /**
  * @param {Packed | Float64Array} given
@@ -23,7 +23,7 @@ const numbers = (given, otherwise) => Array.from(given ? floats(given) : otherwi
  * @param {WireLayer} wire
  * @returns {Layer}
  */
-export function exactLayer(wire) {
+function exactLayer(wire) {
   const x = floats(wire.x);
   const value = wire.first ? floats(wire.first) : new Float64Array();
   const t = wire.t ? floats(wire.t) : x;
@@ -69,7 +69,7 @@ function recordsOf({ attempt, rank }, x, value, t) {
  * @param {WireLayer} wire
  * @returns {Layer}
  */
-export function bucketLayer(wire) {
+function bucketLayer(wire) {
   const x = floats(wire.x);
   const none = new Float64Array(x.length);
   const nan = none.map(() => NaN);
@@ -92,7 +92,7 @@ export function bucketLayer(wire) {
 }
 
 /** @param {WireLayer} wire */
-export const decodeLayer = (wire) => (wire.exact || !wire.mean ? exactLayer(wire) : bucketLayer(wire));
+const decodeLayer = (wire) => (wire.exact || !wire.mean ? exactLayer(wire) : bucketLayer(wire));
 
 /**
  * Order by newest attempt, then by rank: charts show the first layer as the line.

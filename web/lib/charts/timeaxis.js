@@ -3,7 +3,7 @@
  * converts between the two.
  */
 
-import { clock, int, moment, span } from "../format.js";
+import { clock, int, span } from "../format.js";
 import { at } from "./buckets.js";
 import { stretches } from "./series.js";
 import { spanTicks, wallTicks } from "./timeticks.js";
@@ -86,15 +86,6 @@ export function timeline(kind, { steps, times }) {
     label: (step) => `step ${int(step)} · ${kind === "relative" ? span(toX(step) / 1000) : clock(toX(step))}`,
   };
 }
-
-/**
- * Return the exact time of a step, for tooltips; "" if unknown.
- *
- * @param {{ steps: number[], times: number[] }} clock
- * @param {number} step
- */
-export const timeOf = (clock, step) =>
-  clock.steps.length ? moment(interpolate(clock.steps, clock.times, step)) : "";
 
 /**
  * Return `layer` with times in place of steps, in order.

@@ -21,7 +21,7 @@ const FAR_OUT = 3;
  * @param {[number, number]} range
  * @returns {Extent}
  */
-export function extent(layers, range) {
+function extent(layers, range) {
   let low = Infinity;
   let high = -Infinity;
   let positive = Infinity;

@@ -60,7 +60,7 @@ export const levelOf = (rule) =>
  *
  * @param {AnyRule} rule
  */
-export const isChanged = (rule) => rule.kind === "custom" || rule.tunings.length > 0;
+const isChanged = (rule) => rule.kind === "custom" || rule.tunings.length > 0;
 
 /**
  * @template {AnyRule} T

@@ -77,10 +77,3 @@ export function projectOf(q) {
   const quoted = wanted.startsWith('"') && wanted.endsWith('"');
   return name && (quoted || !name.includes(" ")) ? name : null;
 }
-
-/**
- * Return a filter by a project.
- *
- * @param {string} project
- */
-export const filterOf = (project) => (project.includes(" ") ? `project="${project}"` : `project=${project}`);

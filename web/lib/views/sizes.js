@@ -2,7 +2,7 @@
 
 /** @typedef {{ wide: boolean, height: number | null }} Size height: null is that of its kind */
 
-export const HEIGHTS = { least: 80, most: 800 };
+const HEIGHTS = { least: 80, most: 800 };
 /** A chart as wide as this share of both columns has both. */
 const WIDE_FROM = 0.75;
 /** Charts with a size in one address. */

@@ -6,7 +6,7 @@
 
 import { svg } from "../../browser/dom.js";
 
-export const HEIGHT = 260;
+const HEIGHT = 260;
 const SIDES = { left: 60, right: 16, top: 10, bottom: 42 };
 /** Pixels of a letter of a tick, about. */
 const LETTER = 7;

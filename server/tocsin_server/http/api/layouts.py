@@ -1,4 +1,4 @@
-"""``/projects/{project}/layout``: the layout of the run pages of a project, for everybody."""
+"""``/projects/{project}/layout``: the layout of the run pages of a project, for all users."""
 
 from __future__ import annotations
 

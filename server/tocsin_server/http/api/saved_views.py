@@ -1,4 +1,4 @@
-"""``/views``: filters, columns, order and grouping of the fleet, saved by name for everybody."""
+"""``/views``: filters, columns, order and grouping of the fleet, saved by name for all users."""
 
 from __future__ import annotations
 

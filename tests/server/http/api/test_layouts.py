@@ -1,4 +1,4 @@
-"""The layout of the run pages of a project is saved for everybody."""
+"""The layout of the run pages of a project is saved for all users."""
 
 from __future__ import annotations
 

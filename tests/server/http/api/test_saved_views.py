@@ -1,4 +1,4 @@
-"""Views of the fleet are saved by name, for everybody."""
+"""Views of the fleet are saved by name, for all users."""
 
 from __future__ import annotations
 
