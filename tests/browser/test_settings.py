@@ -98,6 +98,15 @@ def test_server_information_is_shown(tab: Any) -> None:
         tab.page.get_by_text(text).first.wait_for()
 
 
+def test_connected_training_processes_are_counted(
+    tab: Any, tower_of_the_module: Any, alerting: Callable[..., Any]
+) -> None:
+    """While one is connected."""
+    with alerting(tower_of_the_module, "r_counted"):
+        tab.page.reload()
+        tab.page.get_by_text("1 training process connected").wait_for()
+
+
 def test_every_page_is_reached_from_the_header_of_a_phone(tab: Any, tower_of_the_module: Any) -> None:
     """Five pages at the bottom, and those of alerting above the inbox."""
     page = tab.page

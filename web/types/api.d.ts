@@ -579,7 +579,7 @@ interface HealthAnswer {
   version: string;
   database?: string;
   writer?: Record<string, unknown>;
-  connections?: Record<string, number>;
+  connections?: { training_processes: number; runs: number; open: number; limit: number; closed: number };
   notifications?: DeliveryStatus;
 }
 interface AuditRow {

@@ -34,6 +34,7 @@ export class ServerFacts {
     const days = (/** @type {number} */ n) => (n ? counted(n, "day") : "indefinitely");
     const { database, bytes: size, free_bytes: free } = about.storage;
     const own = Object.entries(about.retention.projects);
+    const connected = health.connections?.training_processes ?? 0;
     list(this.server, [
       ["Version", `tocsin ${about.version}, Python ${about.python}, plotly ${this.app.session.plotly}`],
       ["Ingest address", this.app.session.ingest_url],
@@ -44,7 +45,10 @@ export class ServerFacts {
           .filter(Boolean)
           .join(", "),
       ],
-      ["Runs", `${int(about.runs)}, ${int(health.connections?.trainers ?? 0)} training processes connected`],
+      [
+        "Runs",
+        `${int(about.runs)}, ${counted(connected, "training process", "training processes")} connected`,
+      ],
       [
         "Retention of ended runs",
         [days(about.retention.days), ...own.map(([project, n]) => `${project}: ${days(n)}`)].join(" · "),

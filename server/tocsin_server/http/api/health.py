@@ -17,17 +17,27 @@ from tocsin_server.store.connection import SQLAlchemyError
 router = resource("health")
 
 
+class ConnectionCounts(TypedDict):
+    """``open`` of at most ``limit`` connections, those ``closed`` by a limit, and what sends records."""
+
+    training_processes: int
+    runs: int
+    open: int
+    limit: int
+    closed: int
+
+
 class Health(TypedDict):
     """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable.
 
-    ``rounds`` lists periodic work that fails and is retried, and the run that it concerns.
+    ``jobs`` lists periodic work that fails and is retried, and the run that it concerns.
     """
 
     status: str
     version: str
     writer: NotRequired[dict[str, Any]]
     database: NotRequired[str]
-    connections: NotRequired[dict[str, int]]
+    connections: NotRequired[ConnectionCounts]
     notifications: NotRequired[dict[str, Any]]
     jobs: NotRequired[list[dict[str, Any]]]
 
@@ -62,12 +72,14 @@ def ready(request: Request) -> ExactJSON:
 def details(services: Services) -> dict[str, Any]:
     """Return the internal state that users with a login may see."""
     inside = health_of(services.pipeline)
-    counted: dict[str, int] = {
-        name: inside.pop(name) for name in ("training_processes", "runs") if name in inside
-    }
     connections = services.connections
-    counted |= {"open": len(connections), "limit": connections.bounds.total}
-    counted["closed"] = sum(connections.closed.values())
+    counted = ConnectionCounts(
+        training_processes=inside.pop("training_processes"),
+        runs=inside.pop("runs"),
+        open=len(connections),
+        limit=connections.bounds.total,
+        closed=sum(connections.closed.values()),
+    )
     return {
         "writer": inside,
         "database": services.database.dialect,
