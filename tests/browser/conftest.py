@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Playwright, sync_playwright
+
+from tests.conftest import wait_for
 
 TRAININGS = Path(__file__).parent / "trainings"
 NAN_TRAINING = Path(__file__).with_name("nan_training.py")
@@ -23,6 +26,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
 """No GPU emulation, because it is slow, and one process for all pages, which compiles scripts once."""
 COMPLETE = ("chromium", "google-chrome")
 Color = tuple[int, ...]
+SLOW_BROWSER = int(os.environ.get("SLOW_BROWSER", "1"))
+"""How many times slower the pages run, to find here what fails on a slow machine: ``SLOW_BROWSER=6``."""
 
 
 class Launched(NamedTuple):
@@ -91,6 +96,8 @@ class Visit:
         self.errors: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+        if SLOW_BROWSER > 1:
+            slow_down(page)
         page.context.request.get(tower.login)
         page.goto(tower.base, wait_until="commit")
 
@@ -99,6 +106,34 @@ class Visit:
         self.page.goto(f"{self.tower.base}/runs/{run}{view}")
         self.page.locator("h1").filter(has_not_text=re.compile("^–$")).wait_for()
         self.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+
+    def until(self, read: Callable[[], Any], wanted: Any) -> None:
+        """Wait until ``read()`` returns ``wanted``; fail with what it returned last."""
+        found: Any = None
+
+        def same() -> bool:
+            nonlocal found
+            with contextlib.suppress(Error):  # a script reads what is not there yet
+                found = read()
+            return bool(found == wanted)
+
+        with contextlib.suppress(AssertionError):
+            wait_for(same, "the value")
+        assert found == wanted
+
+    def point_at(self, series: str, step: float, height: float, shown: Locator) -> None:
+        """Move the pointer into a chart until ``shown`` is visible.
+
+        A chart that is drawn again loses the pointer, and sections that arrive above move the chart away.
+        """
+        panel = self.page.locator(f'[data-series="{series}"]').first
+
+        def pointed() -> bool:
+            panel.scroll_into_view_if_needed()
+            self.page.mouse.move(*self.place(series, step, height), steps=3)
+            return shown.is_visible()
+
+        wait_for(pointed, f"what pointing at {series} shows")
 
     def step(self) -> int:
         """Return the newest step that the page shows; -1 before any."""
@@ -150,6 +185,15 @@ class Visit:
             return found.slice(0, 3);
         }"""
         return tuple(self.page.evaluate(script, token))
+
+
+def slow_down(page: Page) -> None:
+    """Slow the scripts of a page down, and delay every answer it waits for."""
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW_BROWSER})
+    session.send("Network.enable")
+    delay = {"offline": False, "latency": 60 * SLOW_BROWSER, "downloadThroughput": -1, "uploadThroughput": -1}
+    session.send("Network.emulateNetworkConditions", delay)
 
 
 def near(pixel: Any, wanted: Color) -> bool:

@@ -116,4 +116,4 @@ def test_critic_and_generator_share_a_chart(shared_tower: Any, visit: Callable[.
     dashes = (
         "() => document.querySelector('[data-series=loss] .plot').data.map(({ line }) => line.dash ?? '')"
     )
-    assert tab.page.evaluate(dashes).count("6px,3px") == 1
+    tab.until(lambda: tab.page.evaluate(dashes).count("6px,3px"), 1)

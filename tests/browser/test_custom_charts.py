@@ -52,25 +52,19 @@ def test_a_formula_is_drawn_with_its_faults(tab: Any) -> None:
     """loss - act/attn has the difference at each step, and marks where the loss is not finite."""
     compose(tab, "formula", FORMULA).get_by_role("button", name="Add").click()
     panel = chart(tab)
-    ys = values(tab)
-    assert ys[3] == pytest.approx(1 + 1 / 4 + 0.1 - 3)
-    assert ys[7:10] == [None, None, None]
+    tab.until(lambda: values(tab)[3:4], [pytest.approx(1 + 1 / 4 + 0.1 - 3)])
+    assert values(tab)[7:10] == [None, None, None]
     faults = panel.locator(".faults").inner_text()
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
-def test_a_link_shows_the_same_chart_with_a_tooltip(tab: Any, eventually_true: Callable[..., Any]) -> None:
+def test_a_link_shows_the_same_chart_with_a_tooltip(tab: Any) -> None:
     """Metrics by pattern, opened from an address: a line for each, named in the legend and the tooltip."""
     tab.open_run(RUN, f"?panel={quote('match:^act/')}")
     panel = chart(tab)
     assert panel.locator(".inks").inner_text().split() == ["act/attn", "act/mlp"]
     tooltip = tab.page.locator(".tooltip", has_text="step 13 ")
-
-    def pointed() -> bool:  # a chart that is drawn again loses the pointer
-        tab.page.mouse.move(*tab.place("match:^act/", 13, 0.3), steps=3)
-        return bool(tooltip.is_visible())
-
-    eventually_true(pointed, "the tooltip")
+    tab.point_at("match:^act/", 13, 0.3, tooltip)
     assert tooltip.locator("b").all_inner_texts() == ["3", "2"]
 
 

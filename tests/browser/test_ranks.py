@@ -41,20 +41,12 @@ def test_the_slowest_rank_and_the_one_behind_are_named(tab: Any) -> None:
     assert cells[2] == "500 ms"
 
 
-def test_the_spread_over_time_has_the_cross_line(tab: Any, eventually_true: Callable[..., Any]) -> None:
+def test_the_spread_over_time_has_the_cross_line(tab: Any) -> None:
     """Largest less smallest step time: 0.3 s at the first step; it ends with the second rank's records."""
     panel = tab.page.locator('[data-series="spread:step_time"]')
-    panel.scroll_into_view_if_needed()
-    panel.locator(".plot .xy").first.wait_for()
-    drawn = "(plot) => plot.data.find((each) => each.mode.startsWith('lines') && !each.fill).y"
-    spread = panel.locator(".plot").evaluate(drawn)
-    assert spread[0] == pytest.approx(0.3)
-
-    def pointed() -> bool:  # a chart that is drawn again loses the pointer
-        tab.page.mouse.move(*tab.place("spread:step_time", 10, 0.5), steps=3)
-        return bool(panel.locator(".hair").is_visible())
-
-    eventually_true(pointed, "the cross line")
+    tab.point_at("spread:step_time", 10, 0.5, panel.locator(".hair"))
+    first = "(plot) => plot.data.find((each) => each.mode.startsWith('lines') && !each.fill).y[0]"
+    tab.until(lambda: panel.locator(".plot").evaluate(first), pytest.approx(0.3))
 
 
 def test_one_process_has_no_ranks(

@@ -120,4 +120,15 @@ def test_a_chart_says_how_many_values_a_point_stands_for(tab: Any) -> None:
     words.get_by_text("Each point is the mean of up to").wait_for(state="attached")
     tab.open_run(RUN, "?from=10&to=40")
     words.get_by_text("Steps 10 to 40").wait_for(state="attached")
+    tab.until(lambda: "Each point" in words.inner_text(), False)
+
+
+def test_the_words_follow_a_chart_that_is_drawn_late(tab: Any) -> None:
+    """Off the screen it is not drawn yet, and its words don't say what its points are; then they do."""
+    tab.page.set_viewport_size({"width": 420, "height": 300})
+    tab.page.reload()
+    words = tab.page.locator('[data-series="lr"] > p.vh')
+    words.get_by_text("Steps 0 to 399").wait_for(state="attached")
     assert "Each point" not in words.inner_text()
+    tab.page.locator('[data-series="lr"]').scroll_into_view_if_needed()
+    words.get_by_text("Each point is the last of up to 2 values").wait_for(state="attached")

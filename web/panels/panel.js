@@ -117,7 +117,11 @@ export class Panel {
    */
   describe(describe) {
     this.#describe = describe;
-    if (this.#waiting) return;
+    this.#describeSoon();
+  }
+
+  #describeSoon() {
+    if (this.#waiting || !this.#describe) return;
     this.#waiting = true;
     setTimeout(() => {
       this.#waiting = false;
@@ -169,7 +173,7 @@ export class Panel {
   }
 
   /**
-   * Remember what was drawn and update note and counts.
+   * Remember what was drawn and update note, counts and the description in words, which names the points.
    *
    * @param {import("../lib/charts/picture.js").Picture} picture
    * @param {string} [note] instead of that of its kind
@@ -184,6 +188,7 @@ export class Panel {
     this.faults.hidden = !counts;
     say(this.faults, counts);
     this.plot.classList.toggle("is-empty", picture.empty);
+    this.#describeSoon();
   }
 }
 
