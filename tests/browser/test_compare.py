@@ -100,6 +100,7 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     """A run is added by keyboard to an empty comparison."""
     tab.page.goto(f"{shared_tower.base}/compare")
     tab.page.get_by_text("No runs selected").wait_for()
+    tab.page.get_by_label("Add a run").focus()
     tab.page.wait_for_function("() => document.querySelectorAll('#all-runs option').length > 1")
     tab.page.get_by_label("Add a run").fill("left")
     tab.page.keyboard.press("Enter")

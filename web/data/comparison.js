@@ -12,7 +12,7 @@ import {
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
-import { int, span } from "../lib/format.js";
+import { counted, int, span } from "../lib/format.js";
 import { dashOf, inkOf, MOST_LISTED } from "../lib/views/compareview.js";
 import { ComparedRuns } from "./comparedruns.js";
 import { GroupSums } from "./groupsums.js";
@@ -60,6 +60,16 @@ export class Comparison {
   /** Whether runs are still arriving. */
   get loading() {
     return this.runs.stream.busy;
+  }
+
+  /** What still has to arrive before everything is shown, in words; "" if nothing has. */
+  get progress() {
+    const members = [...this.members.values()];
+    const there = members.filter(
+      ({ detail, gone, feed }) => gone || (this.many ? detail : feed.ready),
+    ).length;
+    if (there < members.length) return `loading ${int(there)} of ${counted(members.length, "run")} …`;
+    return this.sums.pending ? `aggregating ${counted(members.length, "run")} …` : "";
   }
 
   /**

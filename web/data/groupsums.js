@@ -14,6 +14,8 @@ export class GroupSums {
   answer = null;
   /** @type {Group[]} those of the answer */
   groups = [];
+  /** Whether groups that are not shown yet are being aggregated. */
+  pending = false;
   #asked = "";
   /** @type {AbortController | null} */
   #asking = null;
@@ -42,6 +44,7 @@ export class GroupSums {
     this.#asking?.abort();
     const asking = new AbortController();
     this.#asking = asking;
+    this.pending = !again;
     const size = Math.floor(MOST_SUMS / (groups.length * names.length));
     const buckets = Math.max(FEWEST_BUCKETS, Math.min(MOST_BUCKETS, size));
     try {
@@ -51,9 +54,12 @@ export class GroupSums {
       const runs = groups.map((group) => group.runs);
       this.answer = await this.api.groups({ groups: runs, names, buckets, from, to }, asking.signal);
       this.groups = groups;
+      this.pending = false;
       this.on.changed();
     } catch (error) {
-      if (!asking.signal.aborted) this.on.failed(/** @type {Error} */ (error));
+      if (asking.signal.aborted) return;
+      this.pending = false;
+      this.on.failed(/** @type {Error} */ (error));
     }
   }
 

@@ -9,6 +9,7 @@
 
 import { el, refill, say } from "../browser/dom.js";
 import { fitPaper } from "../browser/print.js";
+import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { button, inset } from "../components/notice.js";
 import { CompareBar } from "../components/runs/comparebar.js";
@@ -87,7 +88,10 @@ class ComparePage {
       keys: () => this.data.groupKeys(),
     });
     this.groups = new GroupTable((id) => this.board.light(id));
-    this.picker = new RunPicker((id) => this.set({ runs: withRun(this.view.runs, id) }));
+    this.picker = new RunPicker(
+      () => app.api.allRuns(),
+      (id) => this.set({ runs: withRun(this.view.runs, id) }),
+    );
     this.runs = this.#runsTable();
     this.settings = el("section.card.pad.then", { "aria-label": "Settings" });
     this.sweep = new SweepCard((change) => this.set(change), {
@@ -111,6 +115,7 @@ class ComparePage {
     });
     this.media = new MediaCompare(app.api);
     this.count = el("span.muted");
+    this.progress = el("span.progressing", { hidden: true });
     this.report = el(
       "a.btn",
       {
@@ -159,7 +164,9 @@ class ComparePage {
         {},
         el("h1", {}, "Compare"),
         this.count,
+        this.progress,
         el("span.grow"),
+        copyButton("Copy link", () => location.href),
         this.report,
         this.picker.node,
         this.picker.options,
@@ -201,7 +208,6 @@ class ComparePage {
     this.board.cross.pin(this.view.at);
     this.#look();
     this.board.load(this.app.session.plotly).catch((error) => this.#failed(error));
-    void this.#offer();
   }
 
   close() {
@@ -232,12 +238,6 @@ class ComparePage {
     this.view = { ...this.view, ...change };
     history.replaceState(null, "", addressOf(location.pathname, writeCompare(this.view)));
     this.#look();
-  }
-
-  /** Names of all runs, for the box to add one. It accepts ids too, so a failure is not shown. */
-  async #offer() {
-    const { items } = await this.app.api.allRuns().catch(() => ({ items: [] }));
-    this.picker.offer(items);
   }
 
   /** Apply the view. */
@@ -291,6 +291,12 @@ class ComparePage {
     this.report.setAttribute("href", this.report.hidden ? "" : outside(this.app.api.report(ids, series)));
   }
 
+  #showProgress() {
+    const { progress } = this.data;
+    this.progress.hidden = !progress;
+    say(this.progress, progress);
+  }
+
   #showNothing() {
     const none = !this.view.runs.length;
     for (const node of this.main.querySelectorAll(".comparison")) node.toggleAttribute("hidden", none);
@@ -321,6 +327,7 @@ class ComparePage {
   #tables() {
     const began = performance.now();
     this.data.wantSums();
+    this.#showProgress();
     this.runs.node.hidden = this.settings.hidden = this.data.many;
     if (this.data.many) {
       this.sweep.node.hidden = true;

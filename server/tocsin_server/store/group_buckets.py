@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,18 +33,21 @@ class Span(NamedTuple):
 
 
 class Moments:
-    """Mean and sample standard deviation by Welford's method, of numbers or of arrays of one shape."""
+    """Mean and sample standard deviation of rows that arrive in blocks (Chan, Golub and LeVeque, 1979)."""
 
     def __init__(self, size: int) -> None:
         self.n, self.mean, self._squares = np.zeros(size), np.zeros(size), np.zeros(size)
 
     def add(self, values: F64) -> None:
-        """Count the finite ``values`` f64[size]."""
+        """Count the finite ``values`` f64[rows, size]."""
         known = np.isfinite(values)
-        self.n += known
-        off = np.where(known, values - self.mean, 0.0)
-        self.mean += off / np.maximum(self.n, 1)
-        self._squares += off * np.where(known, values - self.mean, 0.0)
+        count = known.sum(axis=0)
+        mean = np.where(known, values / np.maximum(count, 1), 0.0).sum(axis=0)  # a sum may overflow
+        squares = (np.where(known, values - mean, 0.0) ** 2).sum(axis=0)
+        total, off = np.maximum(self.n + count, 1), np.where(count, mean - self.mean, 0.0)
+        self._squares += squares + off * off * self.n * (count / total)
+        self.mean += off * (count / total)
+        self.n += count
 
     def result(self) -> tuple[F64, F64]:
         """Return mean and standard deviation; NaN without a value, and 0 for the deviation of one value."""
@@ -76,41 +79,49 @@ class GroupBuckets:
         self.counts = {name: np.zeros(size) for name in COUNTS}
         self._x, self._own = np.zeros(size), np.zeros(size)
 
-    def add(self, layers: Sequence[SeriesLayer]) -> None:
-        """Add a run: its layers, newest attempt first, then by rank."""
-        newest = next((layer for layer in layers if len(layer.x)), None)
-        if newest is None:
+    def add(self, runs: Sequence[Sequence[SeriesLayer]]) -> None:
+        """Add some runs: the layers of each, newest attempt first, then by rank."""
+        newest = [next((layer for layer in layers if len(layer.x)), None) for layers in runs]
+        drawn = [list(visible(layers)) for layers, one in zip(runs, newest, strict=True) if one is not None]
+        if not drawn:
             return
-        last = newest.first if newest.last is None else newest.last
-        self.runs += 1
-        self.nonfinite += int(not np.isfinite(last[-1]))
+        last = np.array([(one.first if one.last is None else one.last)[-1] for one in newest if one])
+        self.runs += len(drawn)
+        self.nonfinite += int(np.sum(~np.isfinite(last)))
         with np.errstate(all="ignore"):
-            self.newest.add(last[-1:])
-            self._add(list(visible(layers)))
+            self.newest.add(last[:, np.newaxis])
+            self._add(drawn)
 
-    def _add(self, parts: Sequence[Items]) -> None:
+    def _add(self, runs: Sequence[Sequence[Items]]) -> None:
+        """Add what is drawn of some runs: all at once, because each call of NumPy has its price."""
+        parts = [part for parts in runs for part in parts]
         items = Items(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        size = self.span.buckets
-        at = self.span.places(items.x)
+        of_run = np.repeat(np.arange(len(runs)), [sum(len(part.x) for part in parts) for parts in runs])
+        size, shape = self.span.buckets, (len(runs), self.span.buckets)
+        place = self.span.places(items.x)
+        at = of_run * size + place
+
+        def summed(weights: F64, chosen: Any = slice(None)) -> Any:
+            return np.bincount(at[chosen], weights, len(runs) * size)
+
         finite = items.n - items.nan - items.pinf - items.ninf
         known = finite > 0
-        weight = np.bincount(at, finite, size)
+        weight = summed(finite)
         share = finite[known] / weight[at[known]]  # first, because n x mean may overflow
-        own = np.bincount(at, items.n, size) > 0
-        mean = np.where(weight > 0, np.bincount(at[known], share * items.mean[known], size), np.nan)
-        column = _interpolated(mean, own)
-        low, high = column.copy(), column.copy()
+        own = summed(items.n).reshape(shape) > 0
+        mean = np.where(weight > 0, summed(share * items.mean[known], known), np.nan).reshape(shape)
+        values = _interpolated(mean, own)
+        low, high = values.ravel().copy(), values.ravel().copy()
         np.minimum.at(low, at[known], items.low[known])
         np.maximum.at(high, at[known], items.high[known])
-        self.values.add(column)
-        self.low, self.high = np.fmin(self.low, low), np.fmax(self.high, high)
+        self.values.add(values)
+        self.low = np.fmin(self.low, np.fmin.reduce(low.reshape(shape)))
+        self.high = np.fmax(self.high, np.fmax.reduce(high.reshape(shape)))
         for name in COUNTS:
-            self.counts[name] += np.bincount(at, getattr(items, name), size)
-        middle = np.bincount(at, (items.x + items.x1) / 2, size) / np.maximum(
-            np.bincount(at, minlength=size), 1
-        )
-        self._own += own
-        self._x += np.where(own, middle, 0.0)
+            self.counts[name] += np.bincount(place, getattr(items, name), size)
+        middle = (summed((items.x + items.x1) / 2) / np.maximum(summed(np.ones(len(at))), 1)).reshape(shape)
+        self._own += own.sum(axis=0)
+        self._x += np.where(own, middle, 0.0).sum(axis=0)
 
     def columns(self) -> dict[str, F64]:
         """Return the buckets in which a run has records: ``x`` is the mean step of those records."""
@@ -165,17 +176,20 @@ def _items(layer: SeriesLayer, kept: np.ndarray[tuple[int], np.dtype[np.bool_]])
     low = layer.first if layer.min is None else layer.min
     high = layer.first if layer.max is None else layer.max
     columns = (layer.x, layer.x1, layer.n, layer.nan, layer.pinf, layer.ninf, mean, low, high)
-    return Items(*(column[kept] for column in columns))
+    return Items(*columns) if kept.all() else Items(*(column[kept] for column in columns))
 
 
-def _interpolated(mean: F64, own: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> F64:
-    """Return ``mean`` with the buckets between two ``own`` ones interpolated; NaN before and after."""
-    places = np.flatnonzero(own)
-    every = np.arange(len(mean))
-    after = np.clip(np.searchsorted(places, every), 1, max(1, len(places) - 1))
-    if len(places) < 2:
-        return mean
-    left, right = places[after - 1], places[after]
-    between = mean[left] + (every - left) / (right - left) * (mean[right] - mean[left])
-    inside = (every >= places[0]) & (every <= places[-1])
+def _interpolated(mean: F64, own: Any) -> F64:
+    """Return ``mean`` f64[runs, size] with the buckets between two ``own`` ones interpolated.
+
+    It is NaN before the first and after the last one.
+    """
+    size = mean.shape[1]
+    every = np.arange(size)
+    left = np.maximum.accumulate(np.where(own, every, -1), axis=1)
+    right = np.minimum.accumulate(np.where(own, every, size)[:, ::-1], axis=1)[:, ::-1]
+    inside = (left >= 0) & (right < size)
+    before = np.take_along_axis(mean, np.maximum(left, 0), axis=1)
+    after = np.take_along_axis(mean, np.minimum(right, size - 1), axis=1)
+    between = before + (every - left) / (right - left) * (after - before)
     return np.where(own, mean, np.where(inside, between, np.nan))

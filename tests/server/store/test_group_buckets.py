@@ -52,8 +52,8 @@ def test_each_bucket_is_the_mean_over_the_runs(runs: list[dict[int, float]]) -> 
     """Mean, deviation, number of runs and counts of non-finite values equal a plain computation."""
     span = Span(min(map(min, runs)), max(map(max, runs)), BUCKETS)
     group = GroupBuckets(span)
-    for run in runs:
-        group.add([layer(run)])
+    group.add([[layer(run)] for run in runs[:2]])
+    group.add([[layer(run)] for run in runs[2:]])
     plain = [bucket_values(run, span) for run in runs]
     own = sorted({int(place) for run in runs for place in span.places(np.array([*run], dtype=np.float64))})
     columns = group.columns()
@@ -76,8 +76,7 @@ def test_each_bucket_is_the_mean_over_the_runs(runs: list[dict[int, float]]) -> 
 def test_the_range_is_that_of_all_values(runs: list[dict[int, float]]) -> None:
     """The lowest and the highest finite value of any run is in a bucket."""
     group = GroupBuckets(Span(0, 20, BUCKETS))
-    for run in runs:
-        group.add([layer(run)])
+    group.add([[layer(run)] for run in runs])
     finite = [value for run in runs for value in run.values() if math.isfinite(value)]
     if finite:
         columns = group.columns()
@@ -88,7 +87,7 @@ def test_the_newest_attempt_counts_from_its_first_step() -> None:
     """Replayed steps of the older attempt and other ranks are left out, as in a chart."""
     group = GroupBuckets(Span(0, 3, 4))
     newest, rank, older = {2: 5.0, 3: 6.0}, {2: 50.0, 3: 60.0}, {0: 1.0, 1: 2.0, 2: 3.0, 3: math.nan}
-    group.add([layer(newest, 2), layer(rank, 2, 1), layer(older, 1)])
+    group.add([[layer(newest, 2), layer(rank, 2, 1), layer(older, 1)]])
     columns = group.columns()
     assert columns["mean"].tolist() == [1.0, 2.0, 5.0, 6.0]
     assert (columns["nan"].sum(), group.runs) == (0, 1)
@@ -98,8 +97,7 @@ def test_newest_values_that_are_not_finite_are_counted() -> None:
     """They are not in the mean of the newest values, and a run without the series does not count."""
     group = GroupBuckets(Span(0, 1, BUCKETS))
     for last in (1.0, 3.0, math.nan, math.inf):
-        group.add([layer({0: 0.0, 1: last})])
-    group.add([])
+        group.add([[layer({0: 0.0, 1: last})], []])
     mean, std = group.newest.result()
     assert (mean[0], std[0], group.newest.n[0]) == (2.0, pytest.approx(math.sqrt(2)), 2)
     assert (group.runs, group.nonfinite) == (4, 2)
@@ -109,5 +107,5 @@ def test_equal_huge_values_stay_exact() -> None:
     """No product of a count and a value overflows."""
     group = GroupBuckets(Span(0, 9, 2))
     for _ in range(3):
-        group.add([layer(dict.fromkeys(range(10), 1.5e308))])
+        group.add([[layer(dict.fromkeys(range(10), 1.5e308))]])
     assert group.columns()["mean"].tolist() == pytest.approx([1.5e308] * 2)

@@ -20,7 +20,7 @@ from tocsin_server.http.api.series import FEWEST
 from tocsin_server.http.api.shapes import Number, Packed
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store.group_buckets import GroupBuckets, Span
-from tocsin_server.store.results import SeriesAnswer
+from tocsin_server.store.results import SeriesAnswer, SeriesLayer
 from tocsin_server.store.run_rows import existing
 from tocsin_server.store.series_window import ManySeries, Window
 
@@ -175,6 +175,7 @@ def _ends(services: Services, part: Part) -> list[int]:
 
 def _add(services: Services, names: Sequence[str], span: Span, part: Part, groups: Sequence[_Group]) -> None:
     window = Window(span.first, span.last, "step")
+    found: dict[tuple[int, str], list[Sequence[SeriesLayer]]] = {}
     for no, answer in _read(services, part, names, window, span.buckets):
         group = groups[no]
         group.runs += answer != "deleted"
@@ -182,7 +183,12 @@ def _add(services: Services, names: Sequence[str], span: Span, part: Part, group
         group.damaged += answer == "damaged"
         if isinstance(answer, SeriesAnswer):
             for name, layers in answer.series.items():
-                group.series.setdefault(name, GroupBuckets(span)).add(layers)
+                found.setdefault((no, name), []).append(layers)
+    for (no, name), runs in found.items():
+        series = groups[no].series
+        if name not in series:
+            series[name] = GroupBuckets(span)
+        series[name].add(runs)
 
 
 def _group(group: _Group) -> dict[str, Any]:
