@@ -18,6 +18,7 @@ from tocsin_server.core.permissions import Token
 from tocsin_server.core.responses import ExactJSON
 from tocsin_server.core.settings import Settings
 from tocsin_server.delivery.service import Delivery
+from tocsin_server.detect.rules.catalog import rule_modules
 from tocsin_server.http import embed, ingest, mcp, metrics, plotlyjs
 from tocsin_server.http.api import (
     about,
@@ -275,7 +276,7 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
             asyncio.create_task(housekeeper.keep(), name="housekeeping"),
             asyncio.create_task(_keep_tokens_fresh(services), name="tokens"),
             asyncio.create_task(_ask_database(services), name="database"),
-            asyncio.create_task(_compress(plotly), name="plotly"),
+            asyncio.create_task(_prepare(plotly), name="preparation"),
         ]
         try:
             yield
@@ -285,8 +286,9 @@ def _lifespan(services: Services, plotly: PlotlyJS):  # type: ignore[no-untyped-
     return lifespan
 
 
-async def _compress(plotly: PlotlyJS) -> None:
-    """Compress plotly.js in advance, so that the first page does not wait for it."""
+async def _prepare(plotly: PlotlyJS) -> None:
+    """Import the rules and compress plotly.js, so that no handshake and no page waits for them."""
+    await anyio.to_thread.run_sync(rule_modules)
     await anyio.to_thread.run_sync(lambda: plotly.script_gzipped)
 
 

@@ -6,7 +6,18 @@ for deletion, so that the next start resumes an interrupted deletion. Functions 
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, literal_column, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from tocsin_server.store import outbox
 from tocsin_server.store.row_builder import upsert
@@ -14,6 +25,8 @@ from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
 
 ROWS_AT_ONCE = 256
 """Rows that one transaction deletes: a few milliseconds, because acks wait for it."""
+_SCHEDULED = select(deletion.c.run_id).where(deletion.c.run_id == bindparam("of_run"))
+_LATER = _SCHEDULED.where(deletion.c.due_ns > bindparam("now_ns"), deletion.c.begun_ns.is_(None))
 
 
 def mark(connection: Connection, run_id: str, now_ns: int) -> bool:
@@ -48,9 +61,7 @@ def cancel_deletion(connection: Connection, run_id: str) -> None:
 
 def is_scheduled(connection: Connection, run_id: str) -> bool:
     """Return whether rows of this run are still to be deleted, or are being imported."""
-    return (
-        connection.execute(select(deletion.c.run_id).where(deletion.c.run_id == run_id)).first() is not None
-    )
+    return connection.execute(_SCHEDULED, {"of_run": run_id}).first() is not None
 
 
 def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
@@ -68,10 +79,7 @@ def postpone(connection: Connection, run_id: str, due_ns: int) -> bool:
 
 def may_stay(connection: Connection, run_id: str, now_ns: int) -> bool:
     """Return whether the run is scheduled for after ``now_ns`` and its deletion has not begun."""
-    later = select(deletion.c.run_id).where(
-        deletion.c.run_id == run_id, deletion.c.due_ns > now_ns, deletion.c.begun_ns.is_(None)
-    )
-    return connection.execute(later).first() is not None
+    return connection.execute(_LATER, {"of_run": run_id, "now_ns": now_ns}).first() is not None
 
 
 def bring_back(connection: Connection, run_id: str, now_ns: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, or_, select, update
 
 from tocsin_server.store import audit
 from tocsin_server.store.tables import project, run
@@ -24,6 +24,7 @@ MOST_RENAMED = 1000
 
 If an older one reconnects without a run id, the client starts a new run.
 """
+_SETTINGS = select(project.c.settings).where(project.c.name == bindparam("of_project"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _remember(connection: Connection, before: Row[Any]) -> None:
 
 
 def _settings(connection: Connection, name: str) -> dict[str, Any]:
-    return dict(connection.execute(select(project.c.settings).where(project.c.name == name)).scalar() or {})
+    return dict(connection.execute(_SETTINGS, {"of_project": name}).scalar() or {})
 
 
 def called(connection: Connection, project_name: str, name: str) -> ColumnElement[bool]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, Update, bindparam, func, select
 
 from tocsin.protocol import Hello
 from tocsin_server.core.models import RunState, Writer
@@ -116,9 +117,15 @@ def update_run(
     # Compared as text: 1, 1.0 and True are equal, but not stored alike.
     changed = {name: value for name, value in reported.items() if repr(value) != repr(getattr(before, name))}
     alive = {} if stays_ended else {"state": RunState.RUNNING, "ended_ns": None, "error": None}
-    connection.execute(
-        run.update().where(run.c.id == who.run_id).values(changed | alive | {"last_seen_ns": now_ns})
-    )
+    values = {f"to_{name}": value for name, value in (changed | alive).items()}
+    statement = _update_of_run((*changed, *alive))
+    connection.execute(statement, {"of_run": who.run_id, "to_last_seen_ns": now_ns, **values})
+
+
+@lru_cache(maxsize=256)
+def _update_of_run(names: tuple[str, ...]) -> Update:
+    values = {name: bindparam(f"to_{name}", type_=run.c[name].type) for name in (*names, "last_seen_ns")}
+    return run.update().where(run.c.id == bindparam("of_run")).values(values)
 
 
 def _described(hello: Hello, before: Row[Any]) -> dict[str, Any]:

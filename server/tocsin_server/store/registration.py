@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, select
 
 from tocsin.protocol import Hello, WriterId
 from tocsin_server.core.errors import TocsinError
@@ -14,13 +14,34 @@ from tocsin_server.core.models import RunState, Writer
 from tocsin_server.store.deletion import is_scheduled, may_stay
 from tocsin_server.store.edits import called
 from tocsin_server.store.handshake_rows import known_writer, update_run, update_writer
-from tocsin_server.store.row_builder import upsert
+from tocsin_server.store.row_builder import insert_new
 from tocsin_server.store.tables import attempt, project, run, writer
 from tocsin_server.store.writer_cache import last_event, last_seq, series_numbers
 
 ENDED = tuple(state for state in RunState if state.ended)
 JOIN_WITHIN_NS = 120 * 1_000_000_000
 """Ranks without a launch id join one attempt if their first handshakes are this close together."""
+
+# Built once: building a statement costs more than SQLite takes to execute it.
+_OF_RUN: ColumnElement[str] = bindparam("of_run")
+_WRITER_BY_KEY = select(writer).where(writer.c.run_id == _OF_RUN, writer.c.key == bindparam("of_key"))
+_NEXT_WRITER = select(func.coalesce(func.max(writer.c.writer_no), -1) + 1).where(writer.c.run_id == _OF_RUN)
+_NEW_WRITER = writer.insert()
+_RUN = select(run).where(run.c.id == _OF_RUN)
+_PROJECT_OF_RUN = select(run.c.project).where(run.c.id == _OF_RUN)
+_LOCK_RUN = select(run.c.id).where(run.c.id == _OF_RUN).with_for_update()
+_END_OF_RUN = select(run.c.state, run.c.ended_ns, run.c.error).where(run.c.id == _OF_RUN)
+_ATTEMPTS = select(func.count(), func.max(attempt.c.attempt_no)).where(attempt.c.run_id == _OF_RUN)
+_ATTEMPT_BY_KEY = select(attempt.c.attempt_no).where(
+    attempt.c.run_id == _OF_RUN, attempt.c.key == bindparam("of_key")
+)
+_EDGES = select(func.min(attempt.c.attempt_no), func.max(attempt.c.attempt_no)).where(
+    attempt.c.run_id == _OF_RUN
+)
+_START_OF_ATTEMPT = select(attempt.c.started_ns).where(
+    attempt.c.run_id == _OF_RUN, attempt.c.attempt_no == bindparam("of_attempt")
+)
+_NEW_ATTEMPT = attempt.insert()
 
 
 class ForeignRunError(TocsinError):
@@ -77,16 +98,15 @@ def register(connection: Connection, hello: Hello, now_ns: int, *, bound_to: str
     if bound_to and not _belongs_to(connection, run_id, bound_to):
         raise ForeignRunError
     if known is None:
-        connection.execute(select(run.c.id).where(run.c.id == run_id).with_for_update())
+        connection.execute(_LOCK_RUN, {"of_run": run_id})
         known = _writer_by_key(connection, run_id, key)
     is_known = known is not None
     who = _as_writer(known) if known else _new_writer(connection, run_id, key, hello, now_ns)
-    of_run = select(func.count(), func.max(attempt.c.attempt_no)).where(attempt.c.run_id == run_id)
-    attempts, newest = connection.execute(of_run).one()
+    attempts, newest = connection.execute(_ATTEMPTS, {"of_run": run_id}).one()
     superseded = who.attempt_no < newest
     update_writer(connection, who, hello, now_ns)
     if not superseded:
-        before = connection.execute(select(run).where(run.c.id == run_id)).one()
+        before = connection.execute(_RUN, {"of_run": run_id}).one()
         update_run(connection, before, who, hello, now_ns, is_known=is_known)
     return Registered(
         who,
@@ -114,8 +134,7 @@ def register_keeping_end(
     returned = _return(connection, hello, now_ns, bound_to)
     if returned is not None:
         return returned
-    before = connection.execute(select(run.c.state, run.c.ended_ns, run.c.error).where(run.c.id == hello.run))
-    ended = before.first()
+    ended = connection.execute(_END_OF_RUN, {"of_run": hello.run}).first()
     registered = register(connection, hello, now_ns, bound_to=bound_to)
     run_id = registered.writer.run_id
     stays = not registered.run_is_new and may_stay(connection, run_id, now_ns)
@@ -177,7 +196,7 @@ def _known_writer(connection: Connection, hello: Hello, key: str) -> Row[Any] | 
 
 
 def _writer_by_key(connection: Connection, run_id: str, key: str) -> Row[Any] | None:
-    return connection.execute(select(writer).where(writer.c.run_id == run_id, writer.c.key == key)).first()
+    return connection.execute(_WRITER_BY_KEY, {"of_run": run_id, "of_key": key}).first()
 
 
 def _run_of(connection: Connection, hello: Hello, now_ns: int) -> str:
@@ -242,10 +261,10 @@ def _restarted_attempt(connection: Connection, hello: Hello) -> Row[Any] | None:
 
 def _ensure_run(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> bool:
     connection.execute(
-        upsert(connection, project).on_conflict_do_nothing(),
+        insert_new(connection, project),
         {"name": hello.project, "created_ns": now_ns, "settings": {}},
     )
-    if connection.execute(select(run.c.id).where(run.c.id == run_id)).first() is not None:
+    if connection.execute(_PROJECT_OF_RUN, {"of_run": run_id}).first() is not None:
         return False
     row = {
         "id": run_id,
@@ -257,19 +276,18 @@ def _ensure_run(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
         "host": hello.host,
         "notes": hello.notes,
     }
-    made = upsert(connection, run).on_conflict_do_nothing().values(row).returning(run.c.id)
-    return connection.execute(made).first() is not None
+    made = insert_new(connection, run).returning(run.c.id)
+    return connection.execute(made, row).first() is not None
 
 
 def _belongs_to(connection: Connection, run_id: str, project_name: str) -> bool:
-    belongs = select(run.c.id).where(run.c.id == run_id, run.c.project == project_name)
-    return connection.execute(belongs).first() is not None
+    return connection.execute(_PROJECT_OF_RUN, {"of_run": run_id}).scalar() == project_name
 
 
 def _new_writer(connection: Connection, run_id: str, key: str, hello: Hello, now_ns: int) -> Writer:
     attempt_no = _attempt_of(connection, run_id, hello, now_ns)
-    following = select(func.coalesce(func.max(writer.c.writer_no), -1) + 1).where(writer.c.run_id == run_id)
-    who = Writer(run_id, connection.execute(following).scalar_one(), attempt_no, hello.writer.rank)
+    following = connection.execute(_NEXT_WRITER, {"of_run": run_id}).scalar_one()
+    who = Writer(run_id, following, attempt_no, hello.writer.rank)
     row = {
         "run_id": run_id,
         "writer_no": who.writer_no,
@@ -282,15 +300,12 @@ def _new_writer(connection: Connection, run_id: str, key: str, hello: Hello, now
         "process_ns": hello.writer.started_ns,
         "handshake_ns": now_ns,
     }
-    connection.execute(writer.insert(), row)
+    connection.execute(_NEW_WRITER, row)
     return who
 
 
 def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) -> int:
-    of_run = attempt.c.run_id == run_id
-    found = connection.execute(
-        select(attempt.c.attempt_no).where(of_run, attempt.c.key == hello.writer.attempt)
-    ).scalar()
+    found = connection.execute(_ATTEMPT_BY_KEY, {"of_run": run_id, "of_key": hello.writer.attempt}).scalar()
     if found is not None:
         return int(found)
     fellow = _fellow_attempt(connection, hello, now_ns, run_id)
@@ -308,7 +323,7 @@ def _attempt_of(connection: Connection, run_id: str, hello: Hello, now_ns: int) 
         "world_size": hello.world_size,
         "started_ns": began_ns,
     }
-    connection.execute(attempt.insert(), row)
+    connection.execute(_NEW_ATTEMPT, row)
     return number
 
 
@@ -317,15 +332,11 @@ def _new_attempt_no(connection: Connection, run_id: str, began_ns: int, *, is_de
 
     A dead process that never reached the server may be delivered when its successor already trains.
     """
-    lowest, highest = connection.execute(
-        select(func.min(attempt.c.attempt_no), func.max(attempt.c.attempt_no)).where(
-            attempt.c.run_id == run_id
-        )
-    ).one()
+    lowest, highest = connection.execute(_EDGES, {"of_run": run_id}).one()
     if lowest is None:
         return 1
-    newest = select(attempt.c.started_ns).where(attempt.c.run_id == run_id, attempt.c.attempt_no == highest)
-    if is_dead and began_ns < connection.execute(newest).scalar_one():
+    newest = {"of_run": run_id, "of_attempt": highest}
+    if is_dead and began_ns < connection.execute(_START_OF_ATTEMPT, newest).scalar_one():
         return int(lowest) - 1
     return int(highest) + 1
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, case, func, select
+from sqlalchemy import ColumnElement, Connection, Table, Update, bindparam, case, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tocsin.protocol import MOST_STEP
@@ -33,6 +34,7 @@ from tocsin_server.store.tables import (
 from tocsin_server.store.writer_cache import WriterCache
 
 Row = dict[str, Any]
+Insert = sqlite.Insert | postgresql.Insert
 RUN_COLUMNS = frozenset(column.name for column in run.c) - {"id", "created_ns"}
 SEEN_EVERY_NS = 1_000_000_000
 """``last_step`` and ``last_seen_ns`` of a run row are updated from its records at most this often."""
@@ -194,6 +196,12 @@ _END_OF_FAULT = (
     .values(end_seq=bindparam("to_end_seq"), end_step=bindparam("to_end_step"))
 )
 
+_HANDLED = (
+    writer.update()
+    .where(writer.c.run_id == bindparam("of_run"), writer.c.writer_no == bindparam("of_writer"))
+    .values(handled_seq=bindparam("to"))
+)
+
 
 def write(connection: Connection, rows: Rows) -> None:
     """Write every row, with one statement per table."""
@@ -210,30 +218,49 @@ def write(connection: Connection, rows: Rows) -> None:
         connection.execute(_END_OF_FAULT, rows.recovered)
     if rows.handled:
         connection.execute(
-            writer.update()
-            .where(writer.c.run_id == bindparam("of_run"), writer.c.writer_no == bindparam("of_writer"))
-            .values(handled_seq=bindparam("to")),
+            _HANDLED,
             [{"of_run": key[0], "of_writer": key[1], "to": seq} for key, seq in rows.handled.items()],
         )
 
 
-def upsert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+def upsert(connection: Connection, table: Table) -> Insert:
     """Return the dialect's INSERT, which supports ON CONFLICT."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    return _upsert(connection.dialect.name, table)
+
+
+def insert_new(connection: Connection, table: Table) -> Insert:
+    """Return an INSERT that skips rows that exist."""
+    return _insert_new(connection.dialect.name, table)
+
+
+# Building a statement takes longer than executing it, so each is built once.
+
+
+def _upsert(dialect: str, table: Table) -> Insert:
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+
+
+@cache
+def _insert_new(dialect: str, table: Table) -> Insert:
+    return _upsert(dialect, table).on_conflict_do_nothing()
+
+
+@cache
+def _replace(dialect: str, table: Table, names: tuple[str, ...]) -> Insert:
+    insert = _upsert(dialect, table)
+    keys = [column.name for column in table.primary_key]
+    values = {name: insert.excluded[name] for name in names if name not in keys}
+    return insert.on_conflict_do_update(index_elements=keys, set_=values)
 
 
 def _add(connection: Connection, table: Table, rows: list[Row]) -> None:
     if rows:
-        connection.execute(upsert(connection, table).on_conflict_do_nothing(), rows)
+        connection.execute(insert_new(connection, table), rows)
 
 
 def _put(connection: Connection, table: Table, rows: list[Row]) -> None:
-    if not rows:
-        return
-    insert = upsert(connection, table)
-    keys = [column.name for column in table.primary_key]
-    values = {name: insert.excluded[name] for name in rows[0] if name not in keys}
-    connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=values), rows)
+    if rows:
+        connection.execute(_replace(connection.dialect.name, table, tuple(rows[0])), rows)
 
 
 def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
@@ -242,8 +269,13 @@ def _change_runs(connection: Connection, changes: Mapping[str, Row]) -> None:
         row = {f"to_{name}": value for name, value in values.items()}
         alike.setdefault(tuple(sorted(values)), []).append(row | {"of_run": run_id})
     for names, rows in alike.items():
-        statement = run.update().where(run.c.id == bindparam("of_run"))
-        connection.execute(statement.values({name: _change(name) for name in names}), rows)
+        connection.execute(_update_of_run(names), rows)
+
+
+@lru_cache(maxsize=256)
+def _update_of_run(names: tuple[str, ...]) -> Update:
+    statement = run.update().where(run.c.id == bindparam("of_run"))
+    return statement.values({name: _change(name) for name in names})
 
 
 def _change(name: str) -> ColumnElement[Any]:

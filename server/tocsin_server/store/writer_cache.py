@@ -6,15 +6,31 @@ It contains only data of the database: after a rollback it is cleared and read a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, bindparam, func, select
 
 from tocsin_server.store.nonfinite_onsets import NonfiniteTracker, read_tracker
 from tocsin_server.store.tables import FIRST_SERIES, event, metric, packed, run, tail, writer
 
 WriterKey = tuple[str, int]
 """(run id, writer number)."""
+
+
+def _of_writer(table: Table) -> ColumnElement[bool]:
+    return (table.c.run_id == bindparam("of_run")) & (table.c.writer_no == bindparam("of_writer"))
+
+
+def _newest(table: Table) -> Select[Any]:
+    last = select(table.c.seq + table.c.n - 1).where(_of_writer(table))
+    return last.order_by(table.c.seq.desc()).limit(1)
+
+
 _SERIES = select(metric.c.name, metric.c.col_id).where(metric.c.run_id == bindparam("of_run"))
+_RUN = select(run.c.id).where(run.c.id == bindparam("of_run"))
+_HANDLED = select(writer.c.handled_seq, writer.c.sealed_seq).where(_of_writer(writer))
+_NEWEST = (_newest(packed), _newest(tail))
+_LAST_EVENT = select(func.max(event.c.no)).where(_of_writer(event))
 
 
 @dataclass(slots=True)
@@ -27,23 +43,16 @@ class Unpacked:
 
 def last_seq(connection: Connection, run_id: str, writer_no: int) -> int:
     """Return the highest record number of this writer that is durable or rejected, or -1."""
-    row = connection.execute(
-        select(writer.c.handled_seq, writer.c.sealed_seq).where(
-            writer.c.run_id == run_id, writer.c.writer_no == writer_no
-        )
-    ).first()
-    ends = [-1, *(row or ())]
-    for table in (packed, tail):
-        of_writer = (table.c.run_id == run_id) & (table.c.writer_no == writer_no)
-        newest = select(table.c.seq + table.c.n - 1).where(of_writer).order_by(table.c.seq.desc()).limit(1)
-        ends += [int(found) for found in connection.execute(newest).scalars()]
+    who = {"of_run": run_id, "of_writer": writer_no}
+    ends = [-1, *(connection.execute(_HANDLED, who).first() or ())]
+    for newest in _NEWEST:
+        ends += [int(found) for found in connection.execute(newest, who).scalars()]
     return int(max(ends))
 
 
 def last_event(connection: Connection, run_id: str, writer_no: int) -> int:
     """Return the highest durable event number of this writer, or -1."""
-    query = select(func.max(event.c.no)).where(event.c.run_id == run_id, event.c.writer_no == writer_no)
-    found = connection.execute(query).scalar()
+    found = connection.execute(_LAST_EVENT, {"of_run": run_id, "of_writer": writer_no}).scalar()
     return -1 if found is None else int(found)
 
 
@@ -97,7 +106,7 @@ class WriterCache:
     def exists(self, connection: Connection, run_id: str) -> bool:
         """Return whether the run has a row. A deleted run has none, and its late records are dropped."""
         if run_id not in self.known:
-            found = connection.execute(select(run.c.id).where(run.c.id == run_id)).first()
+            found = connection.execute(_RUN, {"of_run": run_id}).first()
             if found is None:
                 return False
             self.known.add(run_id)

@@ -59,6 +59,8 @@ RUN = -1
 
 Emission = tuple[int, int, int, Stream, Rule[Any, Any] | RuleRef, RuleResult]
 """Batch row, order within the row, number within the stream, stream, rule, result."""
+REST = 4
+"""Number of batches after which it is determined again whether records may wait."""
 LAST = 1 << 16
 """Order within a row from which custom rules report, after the built-in ones."""
 
@@ -142,10 +144,12 @@ class Engine:
         process = self._writers.get(batch.writer.writer_no)
         if process is None or self.plan.rules or self._run_rules_open():
             return
+        self._rests = REST
         if self._barrier.alone(batch.writer.writer_no):
             places = layout(tuple(batch.columns), self.context.components)
             ranges = ranges_of(process, places)
             if ranges is not None:
+                self._rests = 0
                 self._deferral = Deferral(batch, places, ranges, process)
 
     def _check_deferred(self) -> list[Finding]:

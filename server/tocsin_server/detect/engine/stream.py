@@ -115,8 +115,8 @@ class Stream:
         self.rules: list[Rule[Any, Any]] = []
         self.prompt: list[Rule[Any, Any]] = []
         """Rules that see each record immediately."""
-        self.awake: list[Rule[Any, Any]] = []
-        """The prompt rules that see calm records too."""
+        self._awake: list[Rule[Any, Any]] | None = None
+        """See :attr:`awake`; None if it has to be determined again."""
         self.restless = 0
         """How many of the prompt rules are never asleep."""
         self.in_blocks: list[Rule[Any, Any]] = []
@@ -143,17 +143,20 @@ class Stream:
             self.before = (part.step[-1], part.time_ns[-1])
         return emitted
 
+    @property
+    def awake(self) -> list[Rule[Any, Any]]:
+        """Return the prompt rules that see calm records too."""
+        if self._awake is None:
+            self._awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
+        return self._awake
+
     def _observe(self, part: View, emitted: list[NumberedResult]) -> None:
         """Run the rules that see each record; those asleep do not see calm records."""
         calm = part.calm
         rules = self.awake if calm else self.prompt
         self._collect(part, part, rules, emitted)
         if not calm or len(rules) > self.restless:
-            self._rouse()
-
-    def _rouse(self) -> None:
-        """Update which rules are awake."""
-        self.awake = [rule for rule in self.prompt if not (rule.idles and rule.asleep())]
+            self._awake = None
 
     def finish(self) -> list[NumberedResult]:
         """Check the records that wait for a full block, because no more follow for now."""
@@ -181,7 +184,7 @@ class Stream:
         self.scaler = context.scaler(self.suffix)
         for rule in self.rules:
             rule.context = context
-        self._rouse()
+        self._awake = None
 
     def unproved(self, series: str) -> Iterator[str]:
         """Restart the rules that assumed exact values of ``series``; yield those that had an episode."""
@@ -236,7 +239,7 @@ class Stream:
 
     def _place(self, rules: list[Rule[Any, Any]]) -> None:
         self.rules = rules
-        self.prompt = self.awake = [rule for rule in rules if not rule.in_blocks]
+        self.prompt = self._awake = [rule for rule in rules if not rule.in_blocks]
         self.restless = sum(not rule.idles for rule in self.prompt)
         self.in_blocks = [rule for rule in rules if rule.in_blocks]
 
@@ -299,7 +302,7 @@ class Stream:
         for rule in self.rules:
             rule.discontinuity()
             rule.resume(step)
-        self.awake = self.prompt
+        self._awake = self.prompt
 
     def save(self) -> SavedStream:
         """Return the state of the stream for a snapshot."""
@@ -336,7 +339,7 @@ class Stream:
         self.inherited_episodes = {rule: episode for rule, episode in left.items() if rule not in self.off}
         self.carried_states, self.micro_steps = saved.carried_states, saved.micro_steps
         self.spacing = saved.spacing
-        self._rouse()
+        self._awake = None
 
 
 NumberedResult = tuple[int, Rule[Any, Any], RuleResult]

@@ -7,12 +7,13 @@ others, so a value's ratio to the median is compared with the spread of the same
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 import msgspec
 
 from tocsin_server.detect.interface.view import Values
+from tocsin_server.detect.stats.finite import none_finite
 from tocsin_server.detect.stats.printed import DIGIT, DROP
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, middle
 
@@ -76,16 +77,20 @@ class Level(msgspec.Struct):
         self.left += 1
         return True
 
-    def unusual(self, norms: Values, ratio: float, quiet: Callable[[], bool]) -> Iterator[int]:
-        """Yield the rows of ``norms`` that must be checked one by one.
+    def unusual(self, norms: Values, ratio: float, quiet: Callable[[], bool]) -> Iterable[int]:
+        """Return the rows of ``norms`` that must be checked one by one.
 
-        Stretches of calm values are added at once.
+        Stretches of calm values are added at once. Values that are NaN or infinite are ignored, so there is
+        nothing to check if all of them are.
 
         Args:
             norms: The norms of a view.
             ratio: Multiple of the median up to which a value is calm.
             quiet: Function that returns whether calm values matter to nothing in progress.
         """
+        return () if none_finite(norms) else self._by_parts(norms, ratio, quiet)
+
+    def _by_parts(self, norms: Values, ratio: float, quiet: Callable[[], bool]) -> Iterator[int]:
         start, n = 0, len(norms)
         while start < n:
             stop = min(n, start + self.room)
