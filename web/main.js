@@ -12,7 +12,8 @@ import { toasts } from "./components/header/toasts.js";
 import { loginNotice, notice } from "./components/notice.js";
 import { AlertStore } from "./data/alertstore.js";
 import { AlertingApi } from "./data/alertingapi.js";
-import { Api, ApiError } from "./data/api.js";
+import { Api } from "./data/api.js";
+import { ApiError } from "./data/http.js";
 import { Clock } from "./data/clock.js";
 import { Live } from "./data/live.js";
 import { MarkStore } from "./data/markstore.js";
@@ -66,9 +67,9 @@ async function start() {
     cancel: (timer) => clearTimeout(timer),
     random: Math.random,
   });
-  const alerts = new AlertStore(api);
-  const clock = new Clock();
   const alerting = new AlertingApi(api);
+  const alerts = new AlertStore(alerting);
+  const clock = new Clock();
   const marks = new MarkStore(alerting);
   const app = { api, alerting, live, alerts, marks, clock, session, title: titles(alerts) };
   followSystem();

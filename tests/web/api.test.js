@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Api, ApiError, query } from "../../web/data/api.js";
+import { Api } from "../../web/data/api.js";
+import { ApiError, query } from "../../web/data/http.js";
 
 const reply = (status, body, type = "application/json") =>
   new Response(typeof body === "string" ? body : JSON.stringify(body), {
@@ -74,7 +75,17 @@ test("all pages of runs are loaded", async () => {
   ]);
 });
 
+test("more metrics than a request can have are loaded by several", async () => {
+  const row = (name) => reply(200, { items: [{ id: "r", metrics: { [name]: {} } }], next: "b" });
+  const { api, asked } = apiOf(row("m0"), row("m20"));
+  const names = Array.from({ length: 21 }, (_, i) => `m${i}`);
+  const { metrics, next } = await api.runMetrics(names, { ids: ["r"] });
+  assert.deepEqual([Object.keys(metrics.get("r")), next, asked.length], [["m0", "m20"], "b", 2]);
+  assert.equal(asked[1], "/api/v1/runs?sparks=false&ids=r&metrics=m20");
+});
+
 test("unset parameters are left out", () => {
   assert.equal(query({ a: null, b: undefined, c: "", d: 0 }), "?d=0");
   assert.equal(query({}), "");
+  assert.equal(query({ a: ["x", "y,z"], b: [] }), "?a=x&a=y%2Cz");
 });

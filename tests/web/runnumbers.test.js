@@ -7,7 +7,7 @@ const summary = (last) => ({ last, min: last, max: last, n: 1, nonfinite: 0, ste
 function apiOf(answer) {
   const asked = [];
   const api = {
-    runsWith: async (names, { ids }) => {
+    runMetrics: async (names, { ids }) => {
       asked.push([names.length, ids.length]);
       return answer(names, ids);
     },
@@ -16,7 +16,7 @@ function apiOf(answer) {
 }
 
 const all = (names, ids) => ({
-  items: ids.map((id) => ({ id, metrics: Object.fromEntries(names.map((name) => [name, summary(1)])) })),
+  metrics: new Map(ids.map((id) => [id, Object.fromEntries(names.map((name) => [name, summary(1)]))])),
   next: null,
 });
 

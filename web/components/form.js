@@ -1,7 +1,7 @@
 /** Forms: label, hint and error for each field. An API error is shown at the field it names. */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { ApiError } from "../data/api.js";
+import { ApiError } from "../data/http.js";
 import { fieldOf, sentence } from "../lib/fielderror.js";
 import { icon } from "./icons.js";
 

@@ -1,6 +1,6 @@
 /** Requests of the alerting pages. */
 
-import { query } from "./api.js";
+import { query } from "./http.js";
 
 /** @typedef {import("../lib/alerts/routesdoc.js").Routing} Routing */
 /** @typedef {{ matchers: string[], starts_ms: number | null, ends_ms: number, reason: string }} NewSilence */
@@ -9,27 +9,10 @@ import { query } from "./api.js";
  *   Record<string, string> }} ChannelChange
  */
 
-const JSON_HEADERS = { "content-type": "application/json", accept: "application/json" };
-
 export class AlertingApi {
-  /** @param {Pick<import("./api.js").Api, "ask">} api */
+  /** @param {Pick<import("./http.js").Http, "ask" | "send">} api */
   constructor(api) {
     this.api = api;
-  }
-
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {unknown} [body]
-   * @param {boolean} [keepalive] keeps running when the page is left
-   */
-  #send(method, path, body, keepalive = false) {
-    return this.api.ask(path, {
-      method,
-      keepalive,
-      headers: JSON_HEADERS,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
   }
 
   /** @returns {Promise<{ items: AlertMarks[], silences: Silence[] }>} */
@@ -38,10 +21,10 @@ export class AlertingApi {
   }
 
   /**
-   * @param {{ state?: string, run?: string, limit?: number }} filter
+   * @param {{ state?: string, run?: string, limit?: number }} [filter]
    * @returns {Promise<{ items: Alert[] }>}
    */
-  alerts(filter) {
+  alerts(filter = {}) {
     return this.api.ask(`/alerts${query(filter)}`);
   }
 
@@ -117,7 +100,7 @@ export class AlertingApi {
    * @returns {Promise<{ ack: AlertMarks["ack"], alerts: Alert[] }>}
    */
   acknowledgeIncident(id, note) {
-    return this.#send("POST", `/incidents/${encodeURIComponent(id)}/ack`, { note });
+    return this.api.send("POST", `/incidents/${encodeURIComponent(id)}/ack`, { note });
   }
 
   /**
@@ -125,7 +108,7 @@ export class AlertingApi {
    * @returns {Promise<{ ack: AlertMarks["ack"], alerts: Alert[] }>}
    */
   unacknowledgeIncident(id) {
-    return this.#send("DELETE", `/incidents/${encodeURIComponent(id)}/ack`);
+    return this.api.send("DELETE", `/incidents/${encodeURIComponent(id)}/ack`);
   }
 
   /** @returns {Promise<{ items: Silence[] }>} */
@@ -140,13 +123,13 @@ export class AlertingApi {
    */
   putSilence(wanted, id = null) {
     return id === null
-      ? this.#send("POST", "/silences", wanted)
-      : this.#send("PUT", `/silences/${encodeURIComponent(id)}`, wanted);
+      ? this.api.send("POST", "/silences", wanted)
+      : this.api.send("PUT", `/silences/${encodeURIComponent(id)}`, wanted);
   }
 
   /** @param {string} id */
   endSilence(id) {
-    return this.#send("DELETE", `/silences/${encodeURIComponent(id)}`);
+    return this.api.send("DELETE", `/silences/${encodeURIComponent(id)}`);
   }
 
   /**
@@ -154,7 +137,7 @@ export class AlertingApi {
    * @returns {Promise<{ items: string[], open: number }>}
    */
   trySilence(matchers) {
-    return this.#send("POST", "/silences/test", { matchers });
+    return this.api.send("POST", "/silences/test", { matchers });
   }
 
   /** @returns {Promise<{ items: Channel[], kinds: ChannelKind[] }>} */
@@ -169,13 +152,13 @@ export class AlertingApi {
    */
   putChannel(wanted, id = null) {
     return id === null
-      ? this.#send("POST", "/channels", wanted)
-      : this.#send("PATCH", `/channels/${encodeURIComponent(id)}`, wanted);
+      ? this.api.send("POST", "/channels", wanted)
+      : this.api.send("PATCH", `/channels/${encodeURIComponent(id)}`, wanted);
   }
 
   /** @param {string} id */
   deleteChannel(id) {
-    return this.#send("DELETE", `/channels/${encodeURIComponent(id)}`, undefined, true);
+    return this.api.send("DELETE", `/channels/${encodeURIComponent(id)}`, undefined, { keepalive: true });
   }
 
   /**
@@ -183,7 +166,7 @@ export class AlertingApi {
    * @returns {Promise<{ ok: boolean, detail: string }>}
    */
   testChannel(id) {
-    return this.#send("POST", `/channels/${encodeURIComponent(id)}/test`);
+    return this.api.send("POST", `/channels/${encodeURIComponent(id)}/test`);
   }
 
   /** @returns {Promise<PushStatus>} */
@@ -196,12 +179,12 @@ export class AlertingApi {
    * @returns {Promise<PushSubscriptionItem>}
    */
   putSubscription(subscription) {
-    return this.#send("PUT", "/push/subscriptions", subscription);
+    return this.api.send("PUT", "/push/subscriptions", subscription);
   }
 
   /** @param {string} id */
   deleteSubscription(id) {
-    return this.#send("DELETE", `/push/subscriptions/${encodeURIComponent(id)}`);
+    return this.api.send("DELETE", `/push/subscriptions/${encodeURIComponent(id)}`);
   }
 
   /**
@@ -209,7 +192,7 @@ export class AlertingApi {
    * @returns {Promise<{ ok: boolean, detail: string }>}
    */
   testSubscription(id) {
-    return this.#send("POST", `/push/subscriptions/${encodeURIComponent(id)}/test`);
+    return this.api.send("POST", `/push/subscriptions/${encodeURIComponent(id)}/test`);
   }
 
   /** @returns {Promise<Routing>} */
@@ -222,7 +205,7 @@ export class AlertingApi {
    * @returns {Promise<Routing>}
    */
   putRoutes(doc) {
-    return this.#send("PUT", "/routes", doc);
+    return this.api.send("PUT", "/routes", doc);
   }
 
   /**
@@ -231,7 +214,7 @@ export class AlertingApi {
    * @returns {Promise<{ items: RouteTrial[], left_out: number }>}
    */
   tryRoutes(routing, labels) {
-    return this.#send("POST", "/routes/test", { routing, labels });
+    return this.api.send("POST", "/routes/test", { routing, labels });
   }
 
   /**
@@ -257,7 +240,7 @@ export class AlertingApi {
    * @returns {Promise<Delivery>}
    */
   retry(id) {
-    return this.#send("POST", `/deliveries/${encodeURIComponent(id)}/retry`);
+    return this.api.send("POST", `/deliveries/${encodeURIComponent(id)}/retry`);
   }
 
   /**
@@ -280,12 +263,12 @@ export class AlertingApi {
    * @returns {Promise<TokenRow>} with its secret, returned only once
    */
   makeToken(name, scope, project) {
-    return this.#send("POST", "/tokens", { name, scope, project });
+    return this.api.send("POST", "/tokens", { name, scope, project });
   }
 
   /** @param {string} id */
   revokeToken(id) {
-    return this.#send("DELETE", `/tokens/${encodeURIComponent(id)}`);
+    return this.api.send("DELETE", `/tokens/${encodeURIComponent(id)}`);
   }
 
   /** @returns {Promise<{ items: ProjectRow[] }>} */

@@ -1,80 +1,12 @@
-/** Requests to /api/v1. The responses are complete; the socket only delivers changes sooner. */
+/** Requests of runs. The responses are complete; the socket only delivers changes sooner. */
 
 import { jsonLines } from "../lib/ndjson.js";
+import { Http, JSON_HEADERS, query } from "./http.js";
 
-/** The problem document of a failed request: subject, expected, got (RFC 9457). */
-export class ApiError extends Error {
-  /**
-   * @param {number} status 0 if there was no response
-   * @param {{ title?: string, detail?: string, subject?: unknown, expected?: unknown, got?: unknown }}
-   *   problem
-   */
-  constructor(status, problem) {
-    super(problem.detail || problem.title || `The server responded with ${status}.`);
-    this.name = "ApiError";
-    this.status = status;
-    this.problem = problem;
-  }
-}
+/** Metrics in one request. */
+const MOST_METRICS = 20;
 
-/**
- * Return the query string of the parameters that are set.
- *
- * @param {Record<string, string | number | null | undefined>} params
- */
-export function query(params) {
-  const pairs = Object.entries(params).filter(
-    ([, value]) => value !== null && value !== undefined && value !== "",
-  );
-  return pairs.length ? `?${new URLSearchParams(pairs.map(([key, value]) => [key, String(value)]))}` : "";
-}
-
-/** @param {Response} response */
-async function problem(response) {
-  try {
-    const body = await response.json();
-    return body && typeof body === "object" ? body : {};
-  } catch {
-    return { title: `${response.status} ${response.statusText}`.trim() };
-  }
-}
-
-export class Api {
-  /**
-   * @param {(input: string, init?: RequestInit) => Promise<Response>} fetch
-   * @param {string} base
-   */
-  constructor(fetch, base = "/api/v1") {
-    this.fetch = fetch;
-    this.base = base;
-  }
-
-  /**
-   * @param {string} path
-   * @param {RequestInit} [init]
-   * @returns {Promise<any>} throws ApiError; AbortError is passed on
-   */
-  async ask(path, init) {
-    const response = await this.#answer(path, init);
-    return response.status === 204 ? null : response.json();
-  }
-
-  /**
-   * @param {string} path
-   * @param {RequestInit} [init]
-   */
-  async #answer(path, init) {
-    let response;
-    try {
-      response = await this.fetch(this.base + path, { headers: { accept: "application/json" }, ...init });
-    } catch (error) {
-      if (/** @type {Error} */ (error).name === "AbortError") throw error;
-      throw new ApiError(0, { title: "No response", detail: "The server does not respond." });
-    }
-    if (!response.ok) throw new ApiError(response.status, await problem(response));
-    return response;
-  }
-
+export class Api extends Http {
   /**
    * Yield details and series of many runs, in the requested order.
    *
@@ -84,10 +16,10 @@ export class Api {
    * @returns {AsyncGenerator<CompareLine>} throws ApiError; AbortError is passed on
    */
   async *compare(asked, signal) {
-    const { body } = await this.#answer("/compare", {
+    const { body } = await this.answer("/compare", {
       method: "POST",
       body: JSON.stringify(asked),
-      headers: { "content-type": "application/json", accept: "application/x-ndjson" },
+      headers: { ...JSON_HEADERS, accept: "application/x-ndjson" },
       signal,
     });
     if (body) yield* jsonLines(body);
@@ -101,8 +33,7 @@ export class Api {
    * @returns {Promise<GroupsAnswer>}
    */
   groups(asked, signal) {
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    return this.ask("/compare/groups", { method: "POST", body: JSON.stringify(asked), headers, signal });
+    return this.send("POST", "/compare/groups", asked, { signal });
   }
 
   /** @returns {Promise<Session>} */
@@ -120,16 +51,23 @@ export class Api {
   }
 
   /**
-   * Return one page of runs with these metrics, without sparklines.
+   * Return the metrics of one page of runs.
    *
-   * @param {string[]} metrics at most 20
+   * @param {string[]} names
    * @param {{ ids?: string[], after?: string | null }} which
-   * @returns {Promise<{ items: RunRow[], next: string | null }>}
+   * @returns {Promise<{ metrics: Map<string, Record<string, MetricSummary>>, next: string | null }>} by run
    */
-  runsWith(metrics, { ids = [], after = null }) {
-    const asked = [...ids.map((id) => ["ids", id]), ...metrics.map((name) => ["metrics", name])];
-    const from = after === null ? [] : [["after", after]];
-    return this.ask(`/runs?${new URLSearchParams([["sparks", "false"], ...asked, ...from])}`);
+  async runMetrics(names, { ids, after }) {
+    /** @type {Map<string, Record<string, MetricSummary>>} */
+    const found = new Map();
+    let next = null;
+    for (let i = 0; i < names.length; i += MOST_METRICS) {
+      const metrics = names.slice(i, i + MOST_METRICS);
+      const page = await this.ask(`/runs${query({ sparks: "false", ids, metrics, after })}`);
+      for (const row of page.items) found.set(row.id, { ...found.get(row.id), ...row.metrics });
+      next = page.next;
+    }
+    return { metrics: found, next };
   }
 
   /** @returns {Promise<{ items: { name: string, runs: number }[], more: boolean }>} most frequent first */
@@ -144,7 +82,7 @@ export class Api {
    * @returns {Promise<{ items: RunRow[] }>}
    */
   rowsOf(ids) {
-    return this.ask(`/runs?${new URLSearchParams(ids.map((id) => ["ids", id]))}`);
+    return this.ask(`/runs${query({ ids })}`);
   }
 
   /**
@@ -171,9 +109,6 @@ export class Api {
   }
 
   /**
-   * Names are repeated instead of joined, because a name may contain a comma; a single name is sent twice, or
-   * the server would split it.
-   *
    * @param {string} id
    * @param {string[]} names
    * @param {StepWindow & { buckets?: number }} window
@@ -181,13 +116,8 @@ export class Api {
    * @returns {Promise<SeriesAnswer>}
    */
   series(id, names, { from, to, buckets }, signal) {
-    const asked = new URLSearchParams(
-      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
-    );
-    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), buckets })) {
-      if (value !== null && value !== undefined) asked.set(key, String(value));
-    }
-    return this.ask(`/runs/${encodeURIComponent(id)}/series?${asked}`, { signal });
+    const asked = query({ names: repeated(names), from: floor(from), to: ceil(to), buckets });
+    return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
   }
 
   /**
@@ -197,10 +127,8 @@ export class Api {
    * @returns {Promise<{ items: RunEvent[], next: unknown }>}
    */
   events(id) {
-    const without = ["layers", "layer-names", "media-content", "console"]
-      .map((kind) => `&without=${kind}`)
-      .join("");
-    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 5000 })}${without}`);
+    const without = ["layers", "layer-names", "media-content", "console"];
+    return this.ask(`/runs/${encodeURIComponent(id)}/events${query({ limit: 5000, without })}`);
   }
 
   /**
@@ -250,10 +178,9 @@ export class Api {
    * @param {string} id
    * @param {string} hash
    */
-  async mediaContent(id, hash) {
-    const response = await this.fetch(this.mediaUrl(id, hash));
-    if (!response.ok) throw new ApiError(response.status, await problem(response));
-    return response;
+  mediaContent(id, hash) {
+    const path = this.mediaUrl(id, hash).slice(this.base.length);
+    return this.answer(path, { headers: { accept: "*/*" } });
   }
 
   /**
@@ -280,21 +207,8 @@ export class Api {
    * @returns {Promise<{ items: RecordRow[], next: string | null }>}
    */
   records(id, names, { from, to }, limit) {
-    const asked = new URLSearchParams(
-      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
-    );
-    for (const [key, value] of Object.entries({ from: ceil(from), to: floor(to), limit })) {
-      if (value !== null) asked.set(key, String(value));
-    }
-    return this.ask(`/runs/${encodeURIComponent(id)}/records?${asked}`);
-  }
-
-  /**
-   * @param {{ run?: string, state?: string }} [filter]
-   * @returns {Promise<{ items: Alert[] }>}
-   */
-  alerts(filter = {}) {
-    return this.ask(`/alerts${query(filter)}`);
+    const asked = query({ names: repeated(names), from: ceil(from), to: floor(to), limit });
+    return this.ask(`/runs/${encodeURIComponent(id)}/records${asked}`);
   }
 
   /**
@@ -307,11 +221,7 @@ export class Api {
    * @returns {Promise<RunRow>} throws ApiError, 409 if `seen` is outdated
    */
   change(id, change) {
-    return this.ask(`/runs/${encodeURIComponent(id)}`, {
-      method: "PATCH",
-      body: JSON.stringify(change),
-      headers: { "content-type": "application/json", accept: "application/json" },
-    });
+    return this.send("PATCH", `/runs/${encodeURIComponent(id)}`, change);
   }
 
   /**
@@ -321,11 +231,7 @@ export class Api {
    * @returns {Promise<{ nodes: MarkdownNode[] }>}
    */
   markdown(text) {
-    return this.ask("/markdown", {
-      method: "POST",
-      body: JSON.stringify({ text }),
-      headers: { "content-type": "application/json", accept: "application/json" },
-    });
+    return this.send("POST", "/markdown", { text });
   }
 
   /**
@@ -345,7 +251,7 @@ export class Api {
    * @returns {Promise<null>}
    */
   remove(id, after_s) {
-    return this.ask(`/runs/${encodeURIComponent(id)}${query({ after_s })}`, { method: "DELETE" });
+    return this.send("DELETE", `/runs/${encodeURIComponent(id)}${query({ after_s })}`);
   }
 
   /**
@@ -353,7 +259,7 @@ export class Api {
    * @returns {Promise<RunRow>}
    */
   restore(id) {
-    return this.ask(`/runs/${encodeURIComponent(id)}/restore`, { method: "POST" });
+    return this.send("POST", `/runs/${encodeURIComponent(id)}/restore`);
   }
 
   /** @returns {Promise<{ items: { id: string, config: unknown }[] }>} */
@@ -370,11 +276,7 @@ export class Api {
    * @returns {Promise<{ path: string, until_ms: number }>}
    */
   embed(run, series, days) {
-    return this.ask(`/runs/${encodeURIComponent(run)}/embed`, {
-      method: "POST",
-      body: JSON.stringify({ series, days }),
-      headers: { "content-type": "application/json", accept: "application/json" },
-    });
+    return this.send("POST", `/runs/${encodeURIComponent(run)}/embed`, { series, days });
   }
 
   /**
@@ -394,21 +296,7 @@ export class Api {
    * @param {string} layout
    */
   saveLayout(project, layout) {
-    return this.ask(`/projects/${encodeURIComponent(project)}/layout`, {
-      method: "PUT",
-      body: JSON.stringify({ layout }),
-      headers: { "content-type": "application/json", accept: "application/json" },
-    });
-  }
-
-  /** @returns {Promise<{ id: string, token: string }>} */
-  makeIngestToken() {
-    const body = JSON.stringify({ name: "first training process", scope: "ingest", project: null });
-    return this.ask("/tokens", {
-      method: "POST",
-      body,
-      headers: { "content-type": "application/json", accept: "application/json" },
-    });
+    return this.send("PUT", `/projects/${encodeURIComponent(project)}/layout`, { layout });
   }
 
   /**
@@ -419,8 +307,7 @@ export class Api {
    */
   report(ids, names = []) {
     if (ids.length === 1) return `${this.base}/runs/${encodeURIComponent(ids[0])}/report`;
-    const asked = [...ids.map((id) => ["runs", id]), ...repeated(names).map((name) => ["names", name])];
-    return `${this.base}/compare/report?${new URLSearchParams(asked)}`;
+    return `${this.base}/compare/report${query({ runs: ids, names: repeated(names) })}`;
   }
 
   /**
@@ -441,13 +328,9 @@ export class Api {
    * @param {StepWindow} [window]
    */
   csv(id, names = [], { from, to } = { from: null, to: null }) {
-    const asked = new URLSearchParams(
-      (names.length === 1 ? [...names, ...names] : names).map((name) => ["names", name]),
-    );
-    for (const [key, value] of Object.entries({ from: floor(from), to: ceil(to), format: "csv" })) {
-      if (value !== null) asked.set(key, String(value));
-    }
-    return `${this.base}/runs/${encodeURIComponent(id)}/records?${asked}`;
+    const window = { from: floor(from), to: ceil(to) };
+    const asked = query({ names: repeated(names), ...window, format: "csv" });
+    return `${this.base}/runs/${encodeURIComponent(id)}/records${asked}`;
   }
 }
 

@@ -3,7 +3,7 @@
 import { bucketsFor, tokenSeries } from "../lib/charts/compare.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { MOST_LISTED } from "../lib/views/compareview.js";
-import { ApiError } from "./api.js";
+import { ApiError } from "./http.js";
 import { Feed } from "./feed.js";
 import { RunStream } from "./runstream.js";
 

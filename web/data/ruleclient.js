@@ -1,28 +1,11 @@
 /** Requests of the rules page. */
 
-import { query } from "./api.js";
-
-const JSON_HEADERS = { "content-type": "application/json", accept: "application/json" };
+import { query } from "./http.js";
 
 export class RuleClient {
-  /** @param {Pick<import("./api.js").Api, "ask">} api */
+  /** @param {Pick<import("./http.js").Http, "ask" | "send">} api */
   constructor(api) {
     this.api = api;
-  }
-
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {unknown} [body]
-   * @param {AbortSignal} [signal]
-   */
-  #send(method, path, body, signal) {
-    return this.api.ask(path, {
-      method,
-      headers: JSON_HEADERS,
-      signal,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
   }
 
   /**
@@ -39,14 +22,7 @@ export class RuleClient {
    * @returns {Promise<RuleScope>}
    */
   scope({ projects, runs, tags }, signal) {
-    const asked = new URLSearchParams(
-      [
-        ["projects", projects],
-        ["runs", runs],
-        ["tags", tags],
-      ].flatMap(([name, globs]) => /** @type {string[]} */ (globs).map((glob) => [String(name), glob])),
-    );
-    return this.api.ask(`/rules/scope?${asked}`, { signal });
+    return this.api.ask(`/rules/scope${query({ projects, runs, tags })}`, { signal });
   }
 
   /**
@@ -72,7 +48,7 @@ export class RuleClient {
    * @returns {Promise<CustomRule>}
    */
   create(fields) {
-    return this.#send("POST", "/rules", fields);
+    return this.api.send("POST", "/rules", fields);
   }
 
   /**
@@ -81,12 +57,12 @@ export class RuleClient {
    * @returns {Promise<CustomRule>}
    */
   change(id, fields) {
-    return this.#send("PATCH", `/rules/${encodeURIComponent(id)}`, fields);
+    return this.api.send("PATCH", `/rules/${encodeURIComponent(id)}`, fields);
   }
 
   /** @param {string} id */
   remove(id) {
-    return this.#send("DELETE", `/rules/${encodeURIComponent(id)}`);
+    return this.api.send("DELETE", `/rules/${encodeURIComponent(id)}`);
   }
 
   /**
@@ -96,7 +72,7 @@ export class RuleClient {
    * @returns {Promise<RuleTuning>}
    */
   tune(id, tuning) {
-    return this.#send("PUT", `/rules/${encodeURIComponent(id)}/settings`, tuning);
+    return this.api.send("PUT", `/rules/${encodeURIComponent(id)}/settings`, tuning);
   }
 
   /**
@@ -104,7 +80,7 @@ export class RuleClient {
    * @param {string} project
    */
   untune(id, project) {
-    return this.#send("DELETE", `/rules/${encodeURIComponent(id)}/settings${query({ project })}`);
+    return this.api.send("DELETE", `/rules/${encodeURIComponent(id)}/settings${query({ project })}`);
   }
 
   /**
@@ -113,7 +89,7 @@ export class RuleClient {
    * @returns {Promise<RulePack>}
    */
   switchPack(name, enabled) {
-    return this.#send("PUT", `/rules/packs/${encodeURIComponent(name)}`, { enabled });
+    return this.api.send("PUT", `/rules/packs/${encodeURIComponent(name)}`, { enabled });
   }
 
   /**
@@ -124,6 +100,6 @@ export class RuleClient {
    * @returns {Promise<TrialAnswer>}
    */
   trial(order, signal) {
-    return this.#send("POST", "/backtest", order, signal);
+    return this.api.send("POST", "/backtest", order, { signal });
   }
 }

@@ -1,7 +1,5 @@
 /** The metrics that the fleet needs for columns or its filter: of all runs, then of those that change. */
 
-/** Metrics in one request. */
-export const AT_ONCE = 20;
 /** Runs in a request for those that changed. */
 const MOST_IDS = 100;
 const PAUSE_MS = 2_000;
@@ -18,7 +16,7 @@ export class RunMetrics {
   #timer = null;
 
   /**
-   * @param {Pick<import("./api.js").Api, "runsWith">} api
+   * @param {Pick<import("./api.js").Api, "runMetrics">} api
    * @param {(found: Map<string, Record<string, MetricSummary>>) => void} receive metrics by run
    * @param {{ later: (run: () => void, ms: number) => unknown, cancel: (timer: any) => void }} [clock]
    */
@@ -92,15 +90,8 @@ export class RunMetrics {
    * @returns {Promise<string | null>} cursor of the next page
    */
   async #ask(which) {
-    /** @type {Map<string, Record<string, MetricSummary>>} */
-    const found = new Map();
-    let next = null;
-    for (let i = 0; i < this.#names.length; i += AT_ONCE) {
-      const page = await this.api.runsWith(this.#names.slice(i, i + AT_ONCE), which);
-      for (const row of page.items) found.set(row.id, { ...found.get(row.id), ...row.metrics });
-      next = page.next;
-    }
-    this.receive(found);
+    const { metrics, next } = await this.api.runMetrics(this.#names, which);
+    this.receive(metrics);
     return next;
   }
 }

@@ -1,7 +1,5 @@
 /** The newest, smallest and largest value of metrics of the compared runs, as the server counts them. */
 
-import { AT_ONCE } from "./runmetrics.js";
-
 /** Runs in one request. */
 const MOST_IDS = 100;
 
@@ -13,7 +11,7 @@ export class RunNumbers {
   #load = 0;
 
   /**
-   * @param {Pick<import("./api.js").Api, "runsWith">} api
+   * @param {Pick<import("./api.js").Api, "runMetrics">} api
    * @param {{ changed: () => void, failed: (error: Error) => void }} on
    */
   constructor(api, on) {
@@ -45,7 +43,8 @@ export class RunNumbers {
     const load = ++this.#load;
     try {
       for (let from = 0; from < ids.length && load === this.#load; from += MOST_IDS) {
-        await this.#ask(names, ids.slice(from, from + MOST_IDS));
+        const { metrics } = await this.api.runMetrics(names, { ids: ids.slice(from, from + MOST_IDS) });
+        for (const [id, found] of metrics) this.#found.set(id, { ...this.#found.get(id), ...found });
         if (load === this.#load) this.on.changed();
       }
     } catch (error) {
@@ -56,16 +55,5 @@ export class RunNumbers {
 
   close() {
     this.#load += 1;
-  }
-
-  /**
-   * @param {string[]} names
-   * @param {string[]} ids
-   */
-  async #ask(names, ids) {
-    for (let i = 0; i < names.length; i += AT_ONCE) {
-      const { items } = await this.api.runsWith(names.slice(i, i + AT_ONCE), { ids });
-      for (const row of items) this.#found.set(row.id, { ...this.#found.get(row.id), ...row.metrics });
-    }
   }
 }

@@ -1,7 +1,7 @@
 /** Series and details of many runs: what is wanted of several runs at once is one request. */
 
 import { unpack } from "../lib/exact.js";
-import { ApiError } from "./api.js";
+import { ApiError } from "./http.js";
 
 /** As many runs as the server streams in one request. */
 const MOST_RUNS = 1_000;

@@ -4,7 +4,7 @@ export class SavedViews {
   /** @type {SavedView[]} */
   items = [];
 
-  /** @param {Pick<import("./api.js").Api, "ask">} api */
+  /** @param {Pick<import("./http.js").Http, "ask" | "send">} api */
   constructor(api) {
     this.api = api;
     /** Fulfilled when they were asked for once, even if that failed. */
@@ -40,20 +40,18 @@ export class SavedViews {
   }
 
   /** @param {string} id */
-  async remove(id) {
-    await this.api.ask(`/views/${encodeURIComponent(id)}`, { method: "DELETE" });
-    await this.load();
+  remove(id) {
+    return this.#send("DELETE", `/views/${encodeURIComponent(id)}`);
   }
 
   /**
    * @param {string} method
    * @param {string} path
-   * @param {Partial<SavedView>} body
+   * @param {Partial<SavedView>} [body]
    * @returns {Promise<SavedView>}
    */
   async #send(method, path, body) {
-    const headers = { "content-type": "application/json", accept: "application/json" };
-    const view = await this.api.ask(path, { method, body: JSON.stringify(body), headers });
+    const view = await this.api.send(method, path, body);
     await this.load();
     return view;
   }

@@ -29,7 +29,7 @@ import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { RemedyOutcomes } from "../components/incident/remedy.js";
 import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
-import { ApiError } from "../data/api.js";
+import { ApiError } from "../data/http.js";
 import { asText } from "../lib/alerts/evidence.js";
 import { incidentId, incidentsOf, runsOf, together, worded } from "../lib/alerts/incidents.js";
 import { ago, clock as clockTime, counted, dotted, int, moment, powers, ruleTitle } from "../lib/format.js";

@@ -12,7 +12,7 @@ import { icon } from "../components/icons.js";
 import { RuleEditor } from "../components/rules/ruleeditor.js";
 import { packRow, ruleRow } from "../components/rules/rulelist.js";
 import { showUndo } from "../components/undo.js";
-import { ApiError } from "../data/api.js";
+import { ApiError } from "../data/http.js";
 import { RuleClient } from "../data/ruleclient.js";
 import { clock as clockTime, int, moment, ruleTitle } from "../lib/format.js";
 import { outside } from "../lib/root.js";

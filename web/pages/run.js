@@ -24,7 +24,7 @@ import { Gauges } from "../components/runs/gauges.js";
 import { RunHead } from "../components/runs/runhead.js";
 import { showValues } from "../components/runs/valuetable.js";
 import { WindowBar } from "../components/runs/windowbar.js";
-import { ApiError } from "../data/api.js";
+import { ApiError } from "../data/http.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
 import { withChart, withoutChart } from "../lib/charts/customchart.js";
@@ -299,7 +299,7 @@ class RunPage {
     void this.data.refresh().then(() => {
       if (!this.closed) this.#look();
     });
-    void this.app.api
+    void this.app.alerting
       .alerts({ run: this.id })
       .then(({ items }) => this.app.alerts.learn(items))
       .catch(() => {});

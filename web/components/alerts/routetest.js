@@ -1,7 +1,7 @@
 /** Tests the edited routing document with open alerts or with an example. */
 
 import { el, refill } from "../../browser/dom.js";
-import { ApiError } from "../../data/api.js";
+import { ApiError } from "../../data/http.js";
 import { sentence } from "../../lib/fielderror.js";
 import { int, ruleTitle } from "../../lib/format.js";
 import { span } from "../../lib/format.js";

@@ -1,7 +1,7 @@
 /** The form to create or edit a silence, with a preview of the open alerts it would silence. */
 
 import { el, refill } from "../../browser/dom.js";
-import { ApiError } from "../../data/api.js";
+import { ApiError } from "../../data/http.js";
 import { equals, labelsOf, linesOf, toggled } from "../../lib/alerts/matchers.js";
 import { ENDS, localMs, localText } from "../../lib/duration.js";
 import { sentence } from "../../lib/fielderror.js";

@@ -1,7 +1,7 @@
 /** The backtest of a rule: one strip per stored run with its alarms, and how many were on healthy steps. */
 
 import { el, refill } from "../../browser/dom.js";
-import { ApiError } from "../../data/api.js";
+import { ApiError } from "../../data/http.js";
 import { SeriesSet } from "../../lib/charts/series.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, dotted, int, short } from "../../lib/format.js";

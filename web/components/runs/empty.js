@@ -62,7 +62,8 @@ class FirstRun {
 
   async #make() {
     try {
-      this.#token = (await this.app.api.makeIngestToken()).token;
+      const { token } = await this.app.alerting.makeToken("first training process", "ingest", null);
+      this.#token = token ?? null;
       refill(this.failure, icon("check"), " The token is shown once, so copy the lines now.");
       this.#draw();
     } catch (error) {

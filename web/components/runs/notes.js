@@ -4,7 +4,7 @@
  */
 
 import { el, focusIn, refill, say } from "../../browser/dom.js";
-import { ApiError } from "../../data/api.js";
+import { ApiError } from "../../data/http.js";
 import { begun, dirty, joined, kept, met } from "../../lib/drafts.js";
 import { icon } from "../icons.js";
 import { Prose } from "../markdown.js";

@@ -89,8 +89,11 @@ export class ViewMenu {
 
   /** @param {SavedView} view */
   #remove(view) {
-    ask(`Delete ${view.name}`, "The view is deleted for all users. No run changes.", "Delete", () =>
-      this.source.views.remove(view.id),
+    ask(
+      `Delete ${view.name}`,
+      "The view is deleted for all users. No run changes.",
+      "Delete",
+      async () => void (await this.source.views.remove(view.id)),
     );
   }
 
