@@ -146,6 +146,11 @@ $(STAMPS)/python: requirements-dev.txt pyproject.toml client_hook/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -e 'client_hook[system]' -e '.[demo,mcp,parquet,postgres]'
 	@touch $@
 
+# The types of the API in web/types/api.d.ts.
+build/openapi.d.ts: $(shell find server -name '*.py') docs/_generate/openapi.py | $(STAMPS)/python $(STAMPS)/node
+	@$(BIN)/python docs/_generate/openapi.py > build/openapi.json
+	@npx --no-install openapi-typescript build/openapi.json --output $@ > build/openapi.log 2>&1 || { cat build/openapi.log; exit 1; }
+
 $(STAMPS)/node: package.json package-lock.json
 	@mkdir -p $(STAMPS)
 	@if ! command -v npm >/dev/null; then \

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
+from openapi import description
 from tables import code, table
 
 PREFIX = "/api/v1"
@@ -31,16 +29,6 @@ SCHEMAS = """\
 *Reference, generated from the server's OpenAPI description.* The objects that
 [HTTP routes](http-routes.md) take and return.
 """
-
-
-@cache
-def description() -> Mapping[str, Any]:
-    """Return the OpenAPI description of a server with default settings."""
-    from tocsin_server.app.application import create_app
-    from tocsin_server.core.settings import Settings
-
-    with tempfile.TemporaryDirectory() as folder:
-        return dict(create_app(Settings(data_dir=Path(folder))).openapi())
 
 
 def routes_page() -> str:

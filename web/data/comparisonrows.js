@@ -5,6 +5,7 @@ import { summary } from "../lib/charts/groups.js";
 import { readoutAt } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { metricOf } from "../lib/charts/sweep.js";
+import { number } from "../lib/exact.js";
 import { num } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
 
@@ -121,8 +122,8 @@ export function groupRowsOf(data, kinds) {
 function summaryOfSums(series) {
   const { n = 0, mean = null, std = null, nonfinite = 0 } = series?.newest ?? {};
   return {
-    text: mean !== null ? num(mean) : nonfinite ? "not finite" : "–",
-    soft: std ? `± ${num(std, 3)}` : "",
+    text: mean !== null ? num(number(mean)) : nonfinite ? "not finite" : "–",
+    soft: std ? `± ${num(number(std), 3)}` : "",
     bad: n && nonfinite ? `${nonfinite} of ${n + nonfinite} not finite` : "",
   };
 }

@@ -97,7 +97,7 @@ const nothingToConfigure = () =>
 function configInput(each, channel) {
   const known = channel !== null && each.name in channel.config;
   const hidden = known && each.secret;
-  const input = textInput(known && !each.secret ? channel.config[each.name] : "", {
+  const input = textInput(known && !each.secret ? String(channel.config[each.name]) : "", {
     placeholder: hidden ? `${MASK}  unchanged` : each.required ? "" : "optional",
   });
   const forget = hidden && !each.required ? checkbox("clear", false) : null;

@@ -346,9 +346,9 @@ function pace(row) {
 function vitalCell(cell, row, vital) {
   const spark = row.sparks?.[vital.key];
   const last = number(row.last?.[vital.key]);
-  const reported = spark?.buckets.some((bucket) => bucket !== null);
+  const reported = spark?.buckets.some((bucket) => bucket !== null) ?? false;
   cell.className = `cell ${vital.style}${reported ? "" : " c-void"}`;
-  if (!reported) return [el("span.none", { title: `${vital.label} was not reported` }, "–")];
+  if (!spark || !reported) return [el("span.none", { title: `${vital.label} was not reported` }, "–")];
   const text = vital.text(last);
   return [
     el(

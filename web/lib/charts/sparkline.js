@@ -59,14 +59,14 @@ function valueToY(buckets, log) {
  * @returns {SparkShape}
  */
 export function sparkShape(spark, o = {}) {
-  const { buckets } = spark;
+  const { buckets, x0, x1 } = spark;
   const count = buckets.length;
   const y = valueToY(buckets, o.log === "auto" ? spreads(buckets) : Boolean(o.log));
   const X = (/** @type {number} */ i) => (((i + 0.5) / count) * W).toFixed(1);
   const share =
-    o.onset === null || o.onset === undefined || spark.x1 <= spark.x0
+    o.onset === null || o.onset === undefined || x0 === null || x1 === null || x1 <= x0
       ? null
-      : (o.onset - spark.x0) / (spark.x1 - spark.x0);
+      : (o.onset - x0) / (x1 - x0);
   return {
     ...paths(buckets, X, y),
     marks: marksOf(buckets),

@@ -72,12 +72,21 @@ class ChannelItem(TypedDict):
     trouble: str
 
 
+class KindField(TypedDict):
+    """A field of a channel's ``config``."""
+
+    name: str
+    help: str
+    secret: bool
+    required: bool
+
+
 class KindItem(TypedDict):
     """A kind of channel and its fields."""
 
     id: str
     title: str
-    fields: list[dict[str, Any]]
+    fields: list[KindField]
 
 
 class ChannelList(TypedDict):

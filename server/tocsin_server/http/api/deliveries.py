@@ -16,7 +16,7 @@ from tocsin_server.delivery.browser_feed import note_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import DeliveryState
+from tocsin_server.http.api.shapes import AlertRow, DeliveryState
 from tocsin_server.http.services import services_of
 from tocsin_server.store import notification_config, outbox
 from tocsin_server.store.outbox import Attempt, Notification
@@ -26,7 +26,7 @@ router = resource("deliveries")
 Limit = Annotated[int, Query(ge=1, le=1000), WHOLE]
 
 
-class AttemptRow(TypedDict):
+class DeliveryAttempt(TypedDict):
     """One attempt: ``outcome`` is sent, retry or failed."""
 
     no: int
@@ -49,7 +49,7 @@ class DeliveryRow(TypedDict):
     due_ms: float | None
     sent_ms: float | None
     error: str | None
-    attempts: list[AttemptRow]
+    attempts: list[DeliveryAttempt]
 
 
 class DeliveryList(TypedDict):
@@ -66,6 +66,14 @@ class DeliveredMessage(TypedDict):
     text: str
 
 
+class NotifiedAlert(AlertRow):
+    """An alert when its notification was sent: ``new`` in its group, ``over``, or acknowledged."""
+
+    new: bool
+    over: bool
+    acked: bool
+
+
 class BrowserNote(TypedDict):
     """A browser notification."""
 
@@ -74,8 +82,7 @@ class BrowserNote(TypedDict):
     title: str
     created_ms: float
     reason: str
-    alerts: list[dict[str, Any]]
-    runs: list[dict[str, Any]]
+    alerts: list[NotifiedAlert]
 
 
 class BrowserNotes(TypedDict):

@@ -27,19 +27,54 @@ class ConnectionCounts(TypedDict):
     closed: int
 
 
-class Health(TypedDict):
-    """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable.
+class WriterHealth(TypedDict):
+    """The way of a record from its socket to the database. ``failing``: why records cannot be stored."""
 
-    ``jobs`` lists periodic work that fails and is retried, and the run that it concerns.
-    """
+    backlog_bytes: int
+    backlog_limit_bytes: int
+    commit_s: float
+    failing: str | None
+    pressed: bool
+    flush_ms: float
+    tick_ms: float
+    lag_ms: float
+    rule_crashes: int
+    restoring: int
+    rejected: int
+    rejected_write_batches: int
+    gaps: int
+
+
+class DeliveryStatus(TypedDict):
+    """Notifications that wait or failed in the last day, the failing channels, and this in a sentence."""
+
+    waiting: int
+    failed: int
+    failing: list[str]
+    trouble: str
+
+
+class FailingJob(TypedDict):
+    """Periodic work that fails and is retried, and the run that it concerns."""
+
+    job: str
+    subject: str
+    reason: str
+    failures: int
+    since_ms: NotRequired[int]
+    next_try_s: NotRequired[float]
+
+
+class Health(TypedDict):
+    """``status`` is ``ok``, or ``failing`` while records cannot be stored or the database is unavailable."""
 
     status: str
     version: str
-    writer: NotRequired[dict[str, Any]]
+    writer: NotRequired[WriterHealth]
     database: NotRequired[str]
     connections: NotRequired[ConnectionCounts]
-    notifications: NotRequired[dict[str, Any]]
-    jobs: NotRequired[list[dict[str, Any]]]
+    notifications: NotRequired[DeliveryStatus]
+    jobs: NotRequired[list[FailingJob]]
 
 
 class Readiness(TypedDict):

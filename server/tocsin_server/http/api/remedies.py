@@ -19,6 +19,7 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.incidents import known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import Number
 from tocsin_server.http.services import services_of
 from tocsin_server.runs.remedy_search import project_ledger, tried_after
 
@@ -27,7 +28,7 @@ MOST_CASES = 20
 """Maximum number of cases of one ledger row that are returned; the newest are chosen."""
 
 
-class SettingRow(TypedDict):
+class ChangedSetting(TypedDict):
     """A setting that was changed. ``recorded``: the values are those of a series at the onset."""
 
     setting: str
@@ -51,15 +52,15 @@ class RemedyRow(TypedDict):
     began_ms: float
     first_step: int
     last_step: int
-    changes: list[SettingRow]
+    changes: list[ChangedSetting]
     label: str
     changed: str
     outcome: Outcome
     step: int | None
     text: str
     loss_step: int | None
-    loss_before: float | None
-    loss_after: float | None
+    loss_before: Number | None
+    loss_after: Number | None
 
 
 class StretchRow(TypedDict):

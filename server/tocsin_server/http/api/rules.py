@@ -124,7 +124,7 @@ class ActItem(TypedDict):
     details: dict[str, Any]
 
 
-class ActList(TypedDict):
+class RuleActList(TypedDict):
     """Changes of rules, newest first, at most 200."""
 
     items: list[ActItem]
@@ -211,7 +211,7 @@ def list_rules(
     )
 
 
-@router.get("/rules/changes", response_model=ActList)
+@router.get("/rules/changes", response_model=RuleActList)
 def list_changes(request: Request, _identity: Reader) -> ExactJSON:
     """List who changed what about rules, and when: the newest 200 changes."""
     with services_of(request).reader.consistent() as connection:

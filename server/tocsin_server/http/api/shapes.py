@@ -40,7 +40,7 @@ class Spark(TypedDict):
 
     x0: int | None
     x1: int | None
-    buckets: list[list[Number | None] | None]
+    buckets: list[tuple[float | None, float | None, float | None, int, int, int] | None]
 
 
 class Reason(TypedDict):
@@ -62,7 +62,7 @@ class ClientStatus(TypedDict):
     phase: str
 
 
-class Outcome(TypedDict):
+class RunOutcome(TypedDict):
     """How a run ended, and whether one of the alerts that were firing then was acknowledged."""
 
     kind: Literal["finished", "stopped", "crashed", "lost"]
@@ -117,7 +117,7 @@ class RunRow(TypedDict):
     alerts: int
     severities: dict[Severity, int]
     reason: Reason | None
-    outcome: Outcome | None
+    outcome: RunOutcome | None
     client: ClientStatus
 
 
@@ -155,7 +155,7 @@ class Diagnosis(TypedDict):
     alternatives: list[str]
     remedies: list[Remedy]
     how_to_confirm: str
-    timeline: list[list[int | str]]
+    timeline: list[tuple[int, str, str]]
 
 
 class AlertRow(TypedDict):
