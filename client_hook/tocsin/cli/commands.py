@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,32 @@ from .parsing import command as _command
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Exit status 0: success; 1: a problem was found; 2: wrong usage."""
-    options = _parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        with _flushed():
+            options = _parser().parse_args(arguments)
+            return int(options.command(options))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # of `| head`, which has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"tocsin: {error}", file=sys.stderr)
+        return 2
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Write what was printed while an error can be handled; the interpreter would print it at its exit."""
+    if sys.stdout is None:  # after `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise
 
 
 def doctor(options: argparse.Namespace) -> int:

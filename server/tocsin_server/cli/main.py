@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import time
 from pathlib import Path
@@ -41,7 +43,7 @@ app.add_typer(rules_app, name="rules")
 def main() -> None:
     """Run the command line. Expected errors are one message and exit status 2, without a traceback."""
     try:
-        app()
+        _run()
     except TocsinError as error:
         _fail(str(error))
     except OSError as error:
@@ -53,6 +55,25 @@ def main() -> None:
             raise
         cause = getattr(error, "orig", None) or error
         _fail(f"database: {str(cause).strip().splitlines()[0]}")
+
+
+def _run() -> None:
+    """Run the app, and write what it printed while an error can be handled.
+
+    The interpreter would print such an error at its exit.
+    """
+    if sys.stdout is None:  # after `>&-`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    try:
+        app()
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if error.errno == errno.EPIPE:  # `| head` has read enough
+                raise SystemExit(1) from None
+            raise
 
 
 def _fail(message: str) -> None:

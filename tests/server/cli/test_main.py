@@ -66,6 +66,24 @@ def test_the_version(tocsin: Run) -> None:
     assert tocsin("--version").stdout.strip() == version("tocsin-server")
 
 
+@pytest.mark.parametrize("command", ["--version", "--help", "token list", "rules export"])
+def test_a_reader_that_has_read_enough_ends_it_silently(command: str, tmp_path: Path) -> None:
+    """As ``| head`` does: exit status 1, like other commands of typer."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "tocsin_server", *command.split()]
+    done = subprocess.run(
+        line,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=environ | {"TOCSIN_DATA_DIR": str(tmp_path)},
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_a_made_token_is_printed_alone(tocsin: Run) -> None:
     """For use in scripts; explanations go to standard error."""
     done = tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur")
