@@ -4,16 +4,16 @@
  * Data: rows from data/api.js and the live socket (data/live.js); data/pins.js keeps pinned runs, and
  * data/configs.js and data/runmetrics.js the settings and metrics that columns and the filter ask for. State:
  * the address (filter, order, groups, columns, selection), read and written by lib/views/fleetview.js. View:
- * components/runs/fleettable.js and components/runs/columnchooser.js. Actions:
+ * components/runs/fleetbar.js, components/runs/fleettable.js and components/runs/columnchooser.js. Actions:
  * components/runs/fleetactions.js.
  */
 
-import { el, refill, say } from "../browser/dom.js";
-import { icon } from "../components/icons.js";
+import { el, refill } from "../browser/dom.js";
 import { button, notice } from "../components/notice.js";
 import { chooseColumns } from "../components/runs/columnchooser.js";
 import { emptyFleet } from "../components/runs/empty.js";
 import { FleetActions } from "../components/runs/fleetactions.js";
+import { FleetBar } from "../components/runs/fleetbar.js";
 import { Kiosk } from "../components/runs/kiosk.js";
 import { FleetTable } from "../components/runs/fleettable.js";
 import { ViewMenu } from "../components/runs/viewmenu.js";
@@ -22,14 +22,12 @@ import { Configs } from "../data/configs.js";
 import { readPins, writePins } from "../data/pins.js";
 import { RunMetrics } from "../data/runmetrics.js";
 import { SavedViews } from "../data/savedviews.js";
-import { counted, dotted, int } from "../lib/format.js";
-import { outside } from "../lib/root.js";
+import { int } from "../lib/format.js";
 import { addressOf, askedIn } from "../lib/route.js";
 import { metricsOf, moved } from "../lib/runs/columns.js";
 import { asksConfig, filterMetrics, filterProblems, runFilter } from "../lib/runs/filter.js";
 import { suggestionsOf } from "../lib/runs/suggestions.js";
 import {
-  GROUPINGS,
   listing,
   MOST_PICKED,
   readFleet,
@@ -98,6 +96,14 @@ class Fleet {
         this.#draw();
       },
     });
+    this.bar = new FleetBar({
+      view: () => this.view,
+      set: (change) => this.set(change),
+      may: app.session.scope !== "read",
+      views: this.viewMenu.node,
+      columns: () => this.#chooseColumns(),
+      actions: this.actions,
+    });
     this.kiosk = new Kiosk(
       () => this.#look(),
       (rotate) => this.set({ rotate }),
@@ -108,91 +114,15 @@ class Fleet {
   }
 
   #page() {
-    this.#controls();
     return el(
       "div",
       {},
-      el("div.pagehead", {}, this.kiosk.heading, this.count, el("span.grow"), this.kiosk.out),
-      el(
-        "div.bar.fleetbar",
-        { role: "search" },
-        el("label.field.query", {}, icon("search"), this.input, el("kbd.wide-only", {}, "/")),
-        el("label.row.tight", {}, el("span.soft.wide-only", {}, "Group"), this.grouping),
-        this.viewMenu.node,
-        el(
-          "button.btn",
-          { type: "button", "aria-haspopup": "dialog", onclick: () => this.#chooseColumns() },
-          icon("fleet"),
-          "Columns",
-        ),
-        this.putAway,
-        this.goneSoon,
-        el(
-          "button.btn.wide-only",
-          {
-            type: "button",
-            title: "Kiosk mode: only the runs, larger",
-            onclick: () => this.set({ kiosk: true }),
-          },
-          "Kiosk mode",
-        ),
-        el("span.grow"),
-        this.together,
-        this.compare,
-      ),
-      this.misread,
-      this.nothing,
+      el("div.pagehead", {}, this.kiosk.heading, this.bar.count, el("span.grow"), this.kiosk.out),
+      this.bar.node,
+      this.bar.misread,
+      this.bar.nothing,
       this.table.node,
     );
-  }
-
-  #controls() {
-    this.count = el("span.muted", {}, "–");
-    this.input = /** @type {HTMLInputElement} */ (
-      el("input", {
-        placeholder: "name, tag:fp16 OR tag:bf16, val_loss<0.5, config.lr>1e-4",
-        spellcheck: "false",
-        "aria-label": "Filter runs",
-        oninput: () => this.set({ q: this.input?.value ?? "" }),
-      })
-    );
-    this.grouping = /** @type {HTMLSelectElement} */ (
-      el(
-        "select",
-        {
-          "aria-label": "Group by",
-          onchange: () => this.set({ group: /** @type {FleetView["group"]} */ (this.grouping?.value) }),
-        },
-        ...GROUPINGS.map(([key, text]) => el("option", { value: key }, text)),
-      )
-    );
-    this.compare = el("a.btn", { href: "/compare" });
-    this.putAway = el(
-      "button.btn",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        onclick: () => this.set({ archived: !this.view.archived, deleted: false, picked: [] }),
-      },
-      "Archived",
-    );
-    this.goneSoon = el(
-      "button.btn",
-      {
-        type: "button",
-        "aria-pressed": "false",
-        hidden: true,
-        onclick: () => this.set({ deleted: !this.view.deleted, archived: false, picked: [] }),
-      },
-      "Deleted",
-    );
-    this.together = el("span.pickbar", {
-      hidden: true,
-      role: "group",
-      "aria-label": "Actions on the selected runs",
-    });
-    this.nothing = el("p.card.pad.muted", { hidden: true });
-    this.misread = el("p.misread.soft", { hidden: true, role: "status", id: "misread" });
   }
 
   #chooseColumns() {
@@ -266,16 +196,10 @@ class Fleet {
 
   /** Apply the view: controls, columns, order. */
   #look() {
-    const { view } = this;
-    if (this.input && this.input.value !== view.q) this.input.value = view.q;
+    this.bar.look();
     this.#sayMisread();
-    if (this.grouping) this.grouping.value = view.group;
-    this.putAway?.setAttribute("aria-pressed", String(view.archived));
-    this.goneSoon?.setAttribute("aria-pressed", String(view.deleted));
-    this.#pickBar();
-    this.kiosk.look(view);
-    this.#compareLink();
-    this.table.look(view);
+    this.kiosk.look(this.view);
+    this.table.look(this.view);
     if (this.#needsConfigs()) void this.#askConfigs();
     void this.#askMetrics();
     this.#shape = "";
@@ -329,47 +253,9 @@ class Fleet {
     this.#drawSoon();
   }
 
-  /** Mark the first part of the filter that is not understood, and say what was expected there. */
   #sayMisread() {
-    const { q } = this.view;
-    const [problem] = filterProblems(q, this.#isMetric);
-    this.input?.setAttribute("aria-invalid", String(Boolean(problem)));
-    if (!this.misread) return;
-    this.misread.hidden = !problem;
-    if (!problem) return refill(this.misread);
-    refill(
-      this.misread,
-      el(
-        "code",
-        {},
-        q.slice(0, problem.at),
-        el("mark", {}, q.slice(problem.at, problem.end)),
-        q.slice(problem.end),
-      ),
-      ` Expected ${problem.expected}.`,
-    );
-  }
-
-  #compareLink() {
-    const { picked } = this.view;
-    this.compare?.setAttribute(
-      "href",
-      outside(
-        addressOf(
-          "/compare",
-          picked.length ? `?${new URLSearchParams(picked.map((id) => ["run", id]))}` : "",
-        ),
-      ),
-    );
-    if (this.compare) {
-      refill(
-        this.compare,
-        icon("compare"),
-        "Compare ",
-        el("span.muted", {}, picked.length ? `${int(picked.length)} selected` : "select 2+"),
-      );
-    }
-    this.compare?.classList.toggle("primary", picked.length > 1);
+    const [problem] = filterProblems(this.view.q, this.#isMetric);
+    this.bar.sayMisread(problem);
   }
 
   async #load() {
@@ -453,7 +339,8 @@ class Fleet {
     const config = (/** @type {string} */ id, /** @type {string} */ key) => this.configs.get(id, key);
     const matching = all.filter(runFilter(this.view.q, config, this.#isMetric));
     const shown = this.kiosk.only(matching);
-    this.#counts(all, shown, away);
+    this.table.node.hidden = !shown.length;
+    if (this.#loaded) this.bar.show(all, shown, away);
     this.#arrange(shown);
     this.table.refresh(this.#runs);
   }
@@ -477,49 +364,6 @@ class Fleet {
     this.table.arrange(listing(shown, this.view, this.pins, config));
   }
 
-  /**
-   * @param {RunRow[]} all
-   * @param {RunRow[]} shown
-   * @param {{ archived: number, deleted: number }} away
-   */
-  #counts(all, shown, away) {
-    const live = all.filter((row) => row.state === "running" || row.state === "stalled").length;
-    const projects = new Set(all.map((row) => row.project)).size;
-    if (this.count) {
-      const kind = this.view.deleted ? "deleted run" : this.view.archived ? "archived run" : "run";
-      const part = shown.length < all.length ? `${int(shown.length)} of ` : "";
-      say(
-        this.count,
-        dotted(
-          `${part}${counted(all.length, kind)}`,
-          counted(projects, "project"),
-          `${counted(live, "training process", "training processes")} connected`,
-        ),
-      );
-    }
-    if (this.putAway) {
-      this.putAway.hidden = !away.archived && !this.view.archived;
-      say(this.putAway, `Archived ${int(away.archived)}`);
-    }
-    if (this.goneSoon) {
-      this.goneSoon.hidden = !away.deleted && !this.view.deleted;
-      say(this.goneSoon, `Deleted ${int(away.deleted)}`);
-    }
-    this.table.node.hidden = !shown.length;
-    if (!this.nothing) return;
-    this.nothing.hidden = shown.length > 0 || !this.#loaded;
-    say(
-      this.nothing,
-      !all.length
-        ? this.view.deleted
-          ? "No deleted runs."
-          : this.view.archived
-            ? "No archived runs."
-            : "All runs are archived or deleted. Use the buttons above to show them."
-        : `No run matches “${this.view.q}”. Clear the filter to see ${counted(all.length, "run")}.`,
-    );
-  }
-
   /** @param {string} id */
   #pick(id) {
     const { picked } = this.view;
@@ -539,30 +383,6 @@ class Fleet {
       showUndo(`Selected the first ${MOST_PICKED} of ${int(ids.length)}.`, null);
     }
     this.set({ picked: on ? ids.slice(0, MOST_PICKED) : [] });
-  }
-
-  #pickBar() {
-    const { picked, deleted, archived } = this.view;
-    const may = this.app.session.scope !== "read";
-    const key = `${picked.length > 0} ${deleted} ${archived}`;
-    if (!this.together || key === this.together.dataset.key) return;
-    this.together.dataset.key = key;
-    this.together.hidden = !picked.length;
-    refill(
-      this.together,
-      ...(may && deleted ? [button("Restore", () => void this.actions.restoreAll(this.view.picked))] : []),
-      ...(may && !deleted
-        ? [
-            button(
-              archived ? "Unarchive" : "Archive",
-              () => void this.actions.archiveAll(this.view.picked, !archived),
-              "box",
-            ),
-            button("Delete", () => void this.actions.removeAll(this.view.picked), "trash"),
-          ]
-        : []),
-      button("Clear", () => this.set({ picked: [] }), "close"),
-    );
   }
 
   /** @param {string} id */
@@ -588,7 +408,7 @@ class Fleet {
     const row = this.#runs.get(
       /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "",
     );
-    if (event.key === "/") this.input?.focus();
+    if (event.key === "/") this.bar.input.focus();
     else if (event.key === "j" || event.key === "k") this.#step(event.key === "j" ? 1 : -1);
     else if (event.key === "w") this.set({ kiosk: !this.view.kiosk });
     else if (row && event.key === "x") this.#pick(row.id);
