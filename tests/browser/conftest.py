@@ -130,7 +130,8 @@ class Visit:
 
         def pointed() -> bool:
             panel.scroll_into_view_if_needed()
-            self.page.mouse.move(*self.place(series, step, height), steps=3)
+            with contextlib.suppress(Error):  # it is not drawn yet
+                self.page.mouse.move(*self.place(series, step, height), steps=3)
             return shown.is_visible()
 
         wait_for(pointed, f"what pointing at {series} shows")
