@@ -45,6 +45,11 @@ _NUMBERS: dict[str, Callable[[Run], float | None]] = {
     "scale": lambda run: run.last.get("scale"),
     "lr": lambda run: run.last.get("lr"),
 }
+_VALUES = {
+    "state": ("running", "stalled", "lost", "finished", "failed"),
+    "health": ("ok", "info", "warning", "critical", "ended"),
+}
+"""Every value of a field that has few."""
 _KNOWN = (
     "a field, such as name: or step>, a metric that a run has, such as val_loss<, "
     "or a setting, such as config.lr>"
@@ -218,6 +223,7 @@ class _Parser:
             return lambda run: _holds(_setting(self._settings.get(run.id), key[7:]), sign, wanted)
         if sign not in ("", "~") and name in _NUMBERS:
             return lambda run: _holds(_NUMBERS[name](run), sign, wanted)
+        self._check_value(token, name, sign, low)
         if sign == ":" and name in _FIELDS:
             return lambda run: low in _FIELDS[name](run).lower()
         if sign in ("=", "!=") and name in _FIELDS:
@@ -229,6 +235,13 @@ class _Parser:
             self._expect(token, _KNOWN)
         free = word.lower()
         return lambda run: free in "\n".join((run.project, run.name, run.id, *run.tags)).lower()
+
+    def _check_value(self, token: _Token, name: str, sign: str, wanted: str) -> None:
+        """Report a value that the field never has; a part of one is allowed after a colon."""
+        values = _VALUES.get(name, ())
+        known = any(wanted in value for value in values) if sign == ":" else wanted in values
+        if values and sign in (":", "=", "!=") and wanted and not known:
+            self._expect(token, f"{name}{sign}{' or '.join([', '.join(values[:-1]), values[-1]])}")
 
     def _metric(self, token: _Token, word: str) -> Holds | None:
         """Read a term about a metric; None if it is free text, which may contain =."""

@@ -7,9 +7,10 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from tocsin_server import __version__
 from tocsin_server.cli.backtest import backtest
@@ -27,8 +28,22 @@ from tocsin_server.core.settings import load
 EXIT_UNUSABLE = 2
 """Exit status if the command could not do its work: settings, database, port, unknown name."""
 
+
+class Commands(typer.core.TyperGroup):
+    """The commands, whose errors do not begin with pydantic's name for them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="tocsin-server",
+    cls=Commands,
     help="Alerting and live monitoring for training runs: store, check and explain every step.",
     no_args_is_help=True,
     add_completion=False,

@@ -258,6 +258,12 @@ def test_a_newer_schema_is_reported(tocsin: Run, newer: Path, command: list[str]
     assert "9999" in error_text(tocsin(*command))
 
 
+def test_a_wrong_choice_is_named_with_the_possible_ones(tocsin: Run) -> None:
+    done = tocsin("token", "create", "ci", "--scope", "wrong")
+    *_, line = done.stderr.splitlines()
+    assert line.endswith("'--scope': 'wrong' is not one of 'ingest', 'read', 'write', 'admin'.")
+
+
 def test_token_create_asks_for_the_scope_on_a_terminal(tmp_path: Path) -> None:
     """A wrong answer is asked again."""
     ours, theirs = pty.openpty()

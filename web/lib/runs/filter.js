@@ -33,6 +33,11 @@ const NUMBERS = {
   scale: (row) => number(row.last?.scale),
   lr: (row) => number(row.last?.lr),
 };
+/** Every value of a field that has few. @type {Record<string, string[]>} */
+const VALUES = {
+  state: ["running", "stalled", "lost", "finished", "failed"],
+  health: ["ok", "info", "warning", "critical", "ended"],
+};
 const KNOWN =
   "a field, such as name: or step>, a metric that a run has, such as val_loss<, " +
   "or a setting, such as config.lr>";
@@ -239,6 +244,7 @@ class Parser {
     }
     if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
     if (sign && sign !== "~" && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
+    this.#checkValue(token, name, sign, low);
     if (sign === ":" && name in FIELDS) return (row) => FIELDS[name](row).toLowerCase().includes(low);
     if (sign && (sign === "=" || sign === "!=") && name in FIELDS) {
       return (row) => FIELDS[name](row).toLowerCase().split("\n").includes(low) === (sign === "=");
@@ -249,6 +255,22 @@ class Parser {
     const free = word.toLowerCase();
     return (row) =>
       `${row.project}\n${row.name}\n${row.id}\n${row.tags.join("\n")}`.toLowerCase().includes(free);
+  }
+
+  /**
+   * Report a value that the field never has; a part of one is allowed after a colon.
+   *
+   * @param {Token} token
+   * @param {string} name
+   * @param {string} sign
+   * @param {string} wanted
+   */
+  #checkValue(token, name, sign, wanted) {
+    if (!Object.hasOwn(VALUES, name) || ![":", "=", "!="].includes(sign)) return;
+    const values = VALUES[name];
+    const known = sign === ":" ? values.some((value) => value.includes(wanted)) : values.includes(wanted);
+    const listed = `${values.slice(0, -1).join(", ")} or ${values[values.length - 1]}`;
+    if (wanted && !known) this.#expect(token, `${name}${sign}${listed}`);
   }
 
   /**
