@@ -1,7 +1,8 @@
-"""What the file of a rule imports: base classes, severities, causes, remedies, formatting, statistics.
+"""What the file of a rule uses: base classes, severities, causes, remedies, formatting, statistics.
 
 A rule is one file in ``detect/rules/<group>/``: settings, state, a subclass of :class:`Rule` with a title,
-and optionally ``CAUSES``. See "Add a detection rule" in CONTRIBUTING.md for the shortest example.
+and optionally ``CAUSES``. It imports this module as a whole, not its names. See "Add a detection rule" in
+CONTRIBUTING.md for the shortest example.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from tocsin_server.detect.diagnosis.cause import (
     SCALER,
     SYSTEM,
     Cause,
+    of_kind,
 )
 from tocsin_server.detect.interface.blocks import PACE
-from tocsin_server.detect.interface.formatting import count, number, scale
+from tocsin_server.detect.interface.formatting import count, grade, number, scale
 from tocsin_server.detect.interface.history import median
 from tocsin_server.detect.interface.ranks import RankReports, Report
-from tocsin_server.detect.interface.report_steps import grade
 from tocsin_server.detect.interface.rule import (
     CRITICAL,
     FIRING,
@@ -52,79 +53,3 @@ from tocsin_server.detect.stats.printed import FINE, HIDDEN, ROUNDED, Fall
 from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian, middle
 from tocsin_server.detect.stats.trend import Bins, autocorrelations, chance, falls, kendall
 from tocsin_server.detect.stats.zero_norms import ZeroStreak, norms_of
-
-__all__ = (
-    "CRITICAL",
-    "CYCLIC",
-    "DATA",
-    "FINE",
-    "FIRING",
-    "FORWARD",
-    "GRADIENT",
-    "HIDDEN",
-    "INFO",
-    "MAD_TO_SIGMA",
-    "MAX",
-    "MEASUREMENT",
-    "MIN",
-    "OPTIMISATION",
-    "PACE",
-    "RATE",
-    "ROUNDED",
-    "SCALER",
-    "SIMILAR_RUNS",
-    "STEPPED",
-    "SYSTEM",
-    "WARNING",
-    "WIDE",
-    "Bins",
-    "Cause",
-    "DiagnosisContext",
-    "Episode",
-    "Evidence",
-    "Fact",
-    "Fall",
-    "Level",
-    "RankReports",
-    "Remedy",
-    "Report",
-    "RollingMedian",
-    "Rule",
-    "RuleResult",
-    "RuleSettings",
-    "RuleState",
-    "RunEvent",
-    "RunRule",
-    "Severity",
-    "SimilarRun",
-    "Stretch",
-    "Values",
-    "View",
-    "WideRule",
-    "ZeroStreak",
-    "all_finite",
-    "autocorrelations",
-    "chance",
-    "clip_of",
-    "count",
-    "falls",
-    "finite_of",
-    "goal_of",
-    "grade",
-    "is_adam",
-    "is_decibel",
-    "is_loss",
-    "kendall",
-    "median",
-    "middle",
-    "none_finite",
-    "norms_of",
-    "not_negative",
-    "number",
-    "optimizer_of",
-    "positive",
-    "remedies",
-    "scale",
-    "scheduler_of",
-    "setting",
-)  # fmt: skip

@@ -2,7 +2,8 @@
 
 The file of a rule may define candidates: ``CAUSES = ((DATA, candidate), ...)``. A candidate is a
 :class:`Cause`, or a function that takes a :class:`DiagnosisContext` and returns a :class:`Cause`, or None
-without evidence. They apply to alerts of that rule; those in ``SHARED_CAUSES`` apply to any rule.
+without evidence. :func:`of_kind` limits it to results of one kind. They apply to alerts of that rule; those
+in ``SHARED_CAUSES`` apply to any rule.
 """
 
 from __future__ import annotations
@@ -43,9 +44,17 @@ Ranked = tuple[int, Candidate]
 
 def own_cause(rule: str, cause: Cause | Candidate) -> Candidate:
     """Return ``cause`` as a candidate for alerts of ``rule`` only."""
+    return _candidate(cause, lambda case: case.rule == rule)
 
+
+def of_kind(kind: str, cause: Cause | Candidate) -> Candidate:
+    """Return ``cause`` as a candidate for results of this kind only."""
+    return _candidate(cause, lambda case: case.result.kind == kind)
+
+
+def _candidate(cause: Cause | Candidate, applies: Callable[[DiagnosisContext], bool]) -> Candidate:
     def candidate(case: DiagnosisContext) -> Cause | None:
-        if case.rule != rule:
+        if not applies(case):
             return None
         return cause if isinstance(cause, Cause) else cause(case)
 

@@ -1,4 +1,4 @@
-"""Number formatting for summaries: four significant figures, true minus, powers of two for scales."""
+"""Numbers in summaries (four significant figures, true minus, powers of two), and when to report again."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def of_unit(value: float, unit: str) -> str:
 def count(n: int, noun: str) -> str:
     """Format ``1 step``, ``5 steps``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def grade(n: int) -> int:
+    """Return the position of ``n`` in the series 1, 2, 5, 10, 20, 50, ...: 1, 2, 3, ...; 0 below 1.
+
+    Episodes are reported again at these counts, so that updates get rarer as one continues.
+    """
+    if n < 1:
+        return 0
+    decade = int(math.log10(n) + 1e-9)
+    mantissa = n / 10**decade
+    return 3 * decade + (3 if mantissa >= 5 else 2 if mantissa >= 2 else 1)

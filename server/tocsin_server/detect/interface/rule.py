@@ -39,17 +39,35 @@ def setting(default: Any, unit: str, text: str, *, least: float | None = None) -
     return field(default=default, metadata={"unit": unit, "help": text, "least": least})
 
 
+SHARED = {
+    "recover_updates": ("updates", "Updates {} before the alert is recovering"),
+    "resolve_updates": ("updates", "Updates {} before the alert is resolved"),
+    "recover_records": ("records", "Records {} that are also needed"),
+}
+"""Unit and description of the settings that every rule has; ``calm`` is inserted."""
+
+
 @dataclass_transform(frozen_default=True)
 @dataclass(frozen=True)
 class RuleSettings:
-    """Base of the settings of a rule. A subclass is a frozen dataclass with fields by :func:`setting`."""
+    """Base of the settings of a rule. A subclass is a frozen dataclass with fields by :func:`setting`.
+
+    The first three fields may be given as plain numbers, with ``calm`` for their descriptions. The sources of
+    the thresholds are in the section Source of the rule's module.
+    """
+
+    calm: ClassVar[str] = "without a finding"
+    """What the updates are like after which an alert is resolved: completes the texts of :data:`SHARED`."""
 
     recover_updates: int = setting(100, "updates", "Updates without a finding before the alert is recovering")
     resolve_updates: int = setting(300, "updates", "Updates without a finding before it is resolved")
     recover_records: int = setting(3, "records", "Records without a finding that are also needed")
 
     def __init_subclass__(cls) -> None:
-        """Make the subclass a frozen dataclass."""
+        """Make the subclass a frozen dataclass, and describe its plain numbers."""
+        for name, (unit, text) in SHARED.items():
+            if type(default := vars(cls).get(name)) is int:
+                setattr(cls, name, setting(default, unit, text.format(cls.calm)))
         dataclass(frozen=True)(cls)
 
 
@@ -393,8 +411,13 @@ class Rule(Generic[SettingsT, StateT]):
         """Return whether ``value`` is at the level from before the onset, as far as that is known."""
         return self.episode.back is None or value <= self.episode.back
 
+    def continues(self, view: View, row: int) -> None:
+        """Report that an open episode is not over at ``row``: its recovery is counted from there."""
+        if self.episode.state:
+            self.episode.calm, self.episode.last_step = 0, view.step[row]
+
     def settle(self, view: View, row: int, *, at_once: bool = False) -> None:
-        """Report that the condition does not hold at ``row``: recovering after a while, then resolved.
+        """Report that the condition does not hold at ``row``: an open episode recovers, then is resolved.
 
         Args:
             view: The records being checked.
@@ -402,6 +425,8 @@ class Rule(Generic[SettingsT, StateT]):
             at_once: Do not wait for ``recover_updates`` and ``recover_records`` before recovering.
         """
         episode, limits = self.episode, self.settings
+        if not episode.state:
+            return
         episode.calm += 1
         calm = abs(view.step[row] - episode.last_step)
         if episode.state == PENDING:

@@ -105,6 +105,15 @@ class View:
         """Return the signal ``base`` of this stream, such as ``step_time``."""
         return self.bases.get(base)
 
+    def value(self, base: str, row: int) -> float | None:
+        """Return the value of the signal ``base`` at ``row``, or None if it is missing."""
+        column = self.bases.get(base)
+        return None if column is None else column[row]
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return step and time (Unix ns) of a record."""
+        return self.step[row], self.time_ns[row]
+
     @property
     def losses(self) -> tuple[Sequence[int], list[float]]:
         """Return the rows and values of the finite losses; computed once and shared by all rules."""

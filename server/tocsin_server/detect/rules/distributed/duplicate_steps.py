@@ -24,32 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tocsin_server.detect.sdk import (
-    MEASUREMENT,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    RankReports,
-    Remedy,
-    Report,
-    RuleSettings,
-    RuleState,
-    RunRule,
-    View,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds; processes that only replace each other never report ten common steps."""
 
-    recover_updates: int = setting(50, "updates", "Updates reported once before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "Updates reported once before the alert is resolved")
-    steps: int = setting(10, "steps", "Steps in a row that are reported more than once")
+    calm = "reported once"
+    recover_updates: int = 50
+    resolve_updates: int = 200
+    steps: int = sdk.setting(10, "steps", "Steps in a row that are reported more than once")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Consecutive steps with equal values and with different ones, and where they started."""
 
     equal: int = 0
@@ -58,13 +45,13 @@ class State(RuleState):
     last: int = 0
 
 
-class DuplicateSteps(RunRule[Settings, State]):
+class DuplicateSteps(sdk.RunRule[Settings, State]):
     """Severity: warning."""
 
     title = "Several processes report the same steps"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def reported(self, at: View, reports: RankReports) -> None:
+    def reported(self, at: sdk.View, reports: sdk.RankReports) -> None:
         state = self.state
         same = _same_rank(reports.reports)
         if len(same) < 2:
@@ -73,7 +60,7 @@ class DuplicateSteps(RunRule[Settings, State]):
             state.equal = state.different = 0
         state.last = at.step[0]
         if not state.equal and not state.different:
-            state.since = (at.step[0], at.time_ns[0])
+            state.since = at.place(0)
         if _all_equal(same):
             state.equal, state.different = state.equal + 1, 0
         else:
@@ -81,9 +68,9 @@ class DuplicateSteps(RunRule[Settings, State]):
         if max(state.equal, state.different) >= self.settings.steps:
             self._fire(at, len(same), state.equal > 0)
 
-    def _fire(self, at: View, sources: int, equal: bool) -> None:
+    def _fire(self, at: sdk.View, sources: int, equal: bool) -> None:
         how = "the same values" if equal else "different values"
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("processes", float(sources), "with the same rank", at.step[0]),
             ("reported world size", float(self.context.world_size), "", None),
         ]
@@ -91,7 +78,7 @@ class DuplicateSteps(RunRule[Settings, State]):
         self.fire(
             at,
             0,
-            WARNING,
+            sdk.WARNING,
             self.state.since,
             summary,
             evidence,
@@ -100,15 +87,15 @@ class DuplicateSteps(RunRule[Settings, State]):
         )
 
 
-def _same_rank(reports: Iterable[Report]) -> list[Report]:
+def _same_rank(reports: Iterable[sdk.Report]) -> list[sdk.Report]:
     """Return the largest group of reports with the same rank."""
-    groups: dict[int, list[Report]] = {}
+    groups: dict[int, list[sdk.Report]] = {}
     for report in reports:
         groups.setdefault(report.rank, []).append(report)
     return max(groups.values(), key=len)
 
 
-def _all_equal(reports: list[Report]) -> bool:
+def _all_equal(reports: list[sdk.Report]) -> bool:
     """Return whether the measured values are bit-identical; durations may differ."""
     reported = [
         {name: str(value) for name, value in report.values.items() if name != "step_time"}
@@ -117,21 +104,21 @@ def _all_equal(reports: list[Report]) -> bool:
     return all(values == reported[0] for values in reported)
 
 
-_APART = Remedy("Give each run its own id.", "unset TOCSIN_RUN_ID")
-_FILES = Remedy("Write one log file per process, or log the rank in each line.")
+_APART = sdk.Remedy("Give each run its own id.", "unset TOCSIN_RUN_ID")
+_FILES = sdk.Remedy("Write one log file per process, or log the rank in each line.")
 
 
-def reported_twice(case: DiagnosisContext) -> Cause | None:
+def reported_twice(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of several processes that report one run."""
     if case.result.kind == "mixed":
-        return Cause(
+        return sdk.Cause(
             "one-identity",
             "Several runs share one run id, or the ranks of one run do not report their rank.",
             "several runs with one id, or ranks that do not report their rank",
             (_APART if case.context.project else _FILES,),
             "Compare the commands of the processes: they belong to different runs.",
         )  # fmt: skip
-    return Cause(
+    return sdk.Cause(
         "all-ranks-log",
         "Each process reports as the only one: either all ranks log, or they were never "
         "joined and each trains its own copy of the model."
@@ -142,12 +129,12 @@ def reported_twice(case: DiagnosisContext) -> Cause | None:
         ),
         "processes that were started without ranks",
         (
-            Remedy(
+            sdk.Remedy(
                 "Start the processes with torchrun, so that each gets its rank.",
                 "torchrun --nproc-per-node=4 train.py",
             ),
-            Remedy("Report from rank 0 only.", "if rank == 0:\n    run = tocsin.watch('project')"),
-            Remedy(
+            sdk.Remedy("Report from rank 0 only.", "if rank == 0:\n    run = tocsin.watch('project')"),
+            sdk.Remedy(
                 "Check that gradients are averaged over all processes.", "torch.distributed.is_initialized()"
             ),
         ),
@@ -155,4 +142,4 @@ def reported_twice(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((MEASUREMENT, reported_twice),)
+CAUSES = ((sdk.MEASUREMENT, reported_twice),)

@@ -27,38 +27,21 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    SYSTEM,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    RankReports,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    RunRule,
-    View,
-    count,
-    grade,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 NAMES = {"lr": "learning rate", "scale": "loss scale", "grad_norm": "gradient norm"}
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
+class Settings(sdk.RuleSettings):
+    calm = "in agreement"
+    recover_updates: int = 20
+    resolve_updates: int = 100
+    tolerance: float = sdk.setting(1e-3, "relative", "Difference up to which ranks agree")
+    diverged_steps: int = sdk.setting(3, "steps", "Steps in a row without agreement")
+    agreed_steps: int = sdk.setting(20, "steps", "Steps in agreement before a different norm counts")
 
-    recover_updates: int = setting(20, "updates", "Updates in agreement before the alert is recovering")
-    resolve_updates: int = setting(100, "updates", "Updates in agreement before the alert is resolved")
-    tolerance: float = setting(1e-3, "relative", "Difference up to which ranks agree")
-    diverged_steps: int = setting(3, "steps", "Steps in a row without agreement")
-    agreed_steps: int = setting(20, "steps", "Steps in agreement before a different norm counts")
 
-
-class State(RuleState):
+class State(sdk.RuleState):
     """By signal: consecutive steps without agreement and their start; steps in which norms agreed."""
 
     apart: dict[str, int] = msgspec.field(default_factory=dict)
@@ -66,13 +49,13 @@ class State(RuleState):
     norms_agreed: int = 0
 
 
-class RankDivergence(RunRule[Settings, State]):
+class RankDivergence(sdk.RunRule[Settings, State]):
     """Severity: warning."""
 
     title = "Ranks train different models"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def reported(self, at: View, reports: RankReports) -> None:
+    def reported(self, at: sdk.View, reports: sdk.RankReports) -> None:
         newest = max(report.attempt for report in reports.reports)
         ranks = {report.rank: report.values for report in reports.reports if report.attempt == newest}
         if len(ranks) < 2:
@@ -81,10 +64,10 @@ class RankDivergence(RunRule[Settings, State]):
         if self.episode.state and all(calm):
             self.settle(at, 0)
 
-    def rest(self, view: View, row: int) -> None:
+    def rest(self, view: sdk.View, row: int) -> None:
         """Do nothing: only steps in which ranks were compared count as agreement."""
 
-    def _one(self, at: View, name: str, ranks: dict[int, dict[str, float]]) -> bool:
+    def _one(self, at: sdk.View, name: str, ranks: dict[int, dict[str, float]]) -> bool:
         """Return whether the ranks agree on a signal, or too few values are known."""
         state = self.state
         by_rank = {rank: values[name] for rank, values in ranks.items() if name in values}
@@ -97,24 +80,26 @@ class RankDivergence(RunRule[Settings, State]):
         if name == "grad_norm" and state.norms_agreed < self.settings.agreed_steps:
             return True
         if not state.apart.get(name):
-            state.since[name] = (at.step[0], at.time_ns[0])
+            state.since[name] = at.place(0)
         state.apart[name] = state.apart.get(name, 0) + 1
         if state.apart[name] >= self.settings.diverged_steps:
             self._fire(at, name, by_rank)
         return False
 
-    def _fire(self, at: View, name: str, by_rank: dict[int, float]) -> None:
+    def _fire(self, at: sdk.View, name: str, by_rank: dict[int, float]) -> None:
         steps = self.state.apart[name]
         low, high = min(by_rank, key=by_rank.__getitem__), max(by_rank, key=by_rank.__getitem__)
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             (f"{NAMES[name]} of rank {rank}", value, "", at.step[0])
             for rank, value in sorted(by_rank.items())[:8]
         ]
         summary = (
-            f"{NAMES[name].capitalize()} differs between ranks for {count(steps, 'step')}: "
-            f"{number(by_rank[low])} on rank {low}, {number(by_rank[high])} on rank {high}"
+            f"{NAMES[name].capitalize()} differs between ranks for {sdk.count(steps, 'step')}: "
+            f"{sdk.number(by_rank[low])} on rank {low}, {sdk.number(by_rank[high])} on rank {high}"
         )
-        self.fire(at, 0, WARNING, self.state.since[name], summary, evidence, level=grade(steps), kind=name)
+        self.fire(
+            at, 0, sdk.WARNING, self.state.since[name], summary, evidence, level=sdk.grade(steps), kind=name
+        )
 
 
 def agree(values: list[float], tolerance: float) -> bool:
@@ -126,27 +111,27 @@ def agree(values: list[float], tolerance: float) -> bool:
     return high - low <= tolerance * max(abs(low), abs(high))
 
 
-def ranks_apart(case: DiagnosisContext) -> Cause | None:
+def ranks_apart(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of ranks that differ."""
     what = {
         "scale": "each rank has its own loss scaler, and the scalers saw different overflows",
         "lr": "the ranks step their schedules differently",
         "grad_norm": "gradients are not averaged over all ranks, or the weights already differ",
     }.get(case.result.kind, "the ranks train different models")
-    return Cause(
+    return sdk.Cause(
         "ranks-apart",
         f"The ranks no longer train one model: {what}.",
         "ranks that no longer train one model",
         (
-            Remedy("Wrap the model in DistributedDataParallel and call the wrapper.",
+            sdk.Remedy("Wrap the model in DistributedDataParallel and call the wrapper.",
                    "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])"),
-            Remedy("Compare the weights of all ranks.",
+            sdk.Remedy("Compare the weights of all ranks.",
                    "total = sum(p.double().sum() for p in model.parameters())\n"
                    "torch.distributed.all_gather(sums, total)"),
-            Remedy("Use the same seed and checkpoint on every rank."),
+            sdk.Remedy("Use the same seed and checkpoint on every rank."),
         ),
         "Compare a checksum of the weights on all ranks: they differ.",
     )  # fmt: skip
 
 
-CAUSES = ((SYSTEM, ranks_apart),)
+CAUSES = ((sdk.SYSTEM, ranks_apart),)

@@ -33,56 +33,38 @@ from itertools import pairwise
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    GRADIENT,
-    PACE,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Evidence,
-    Fact,
-    Level,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    grade,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        20, "updates", "Updates near the usual norm before the alert is recovering"
-    )
-    resolve_updates: int = setting(100, "updates", "Updates near the usual norm before the alert is resolved")
-    recover_records: int = setting(10, "records", "Records near the usual norm that are also needed")
-    warm_up: int = setting(50, "records", "Records before the rule starts")
-    window: int = setting(200, "records", "Records over which the usual norm is taken")
-    abnormal_ratio: float = setting(10.0, "x median", "Norm above which a record is abnormal")
-    usual_ratio: float = setting(5.0, "x median", "Norm below which a record is usual again")
-    deviations: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "near the usual norm"
+    recover_updates: int = 20
+    resolve_updates: int = 100
+    recover_records: int = 10
+    warm_up: int = sdk.setting(50, "records", "Records before the rule starts")
+    window: int = sdk.setting(200, "records", "Records over which the usual norm is taken")
+    abnormal_ratio: float = sdk.setting(10.0, "x median", "Norm above which a record is abnormal")
+    usual_ratio: float = sdk.setting(5.0, "x median", "Norm below which a record is usual again")
+    deviations: float = sdk.setting(
         6.0, "robust sigma", "Distance from the median, of the logarithm, that is also required"
     )
-    confirm_records: int = setting(3, "records", "Abnormal records, of the last five, before the alert fires")
-    single_record_ratio: float = setting(1000.0, "x median", "Norm at which one record is enough")
-    warm_up_step_ratio: float = setting(
+    confirm_records: int = sdk.setting(
+        3, "records", "Abnormal records, of the last five, before the alert fires"
+    )
+    single_record_ratio: float = sdk.setting(1000.0, "x median", "Norm at which one record is enough")
+    warm_up_step_ratio: float = sdk.setting(
         1.5, "x norm before", "Rise of each of four norms in a row during the warm-up"
     )
-    warm_up_total_ratio: float = setting(100.0, "x", "Rise of these four norms together")
-    new_baseline_records: int = setting(
+    warm_up_total_ratio: float = sdk.setting(100.0, "x", "Rise of these four norms together")
+    new_baseline_records: int = sdk.setting(
         400, "records", "Records at a new level after which it is the baseline of further rises"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The usual level; ``recent``: which of the last five were far off; ``outside``: norms beyond it."""
 
-    level: Level = msgspec.field(default_factory=Level)
+    level: sdk.Level = msgspec.field(default_factory=sdk.Level)
     recent: list[bool] = msgspec.field(default_factory=list)
     outside: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
@@ -91,18 +73,18 @@ class State(RuleState):
     """The norm from which a climb of the warm-up began; 0 without one."""
 
 
-class GradExplosion(Rule[Settings, State]):
+class GradExplosion(sdk.Rule[Settings, State]):
     """Warning for three of five norms above ten times the median, or one above a thousand times."""
 
     title = "Gradient norm explodes"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
 
     def respaced(self) -> None:
         self.state = State()
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         norms = view.grad_norm
         if norms is None:
             return
@@ -115,7 +97,7 @@ class GradExplosion(Rule[Settings, State]):
     def ceiling(self) -> float:
         """Return the highest norm that is near the level, however the level changes."""
         ratio = min(self.settings.usual_ratio, self.settings.abnormal_ratio)
-        return self.state.level.ceiling(ratio, PACE) if self._calm() else -math.inf
+        return self.state.level.ceiling(ratio, sdk.PACE) if self._calm() else -math.inf
 
     def _calm(self) -> bool:
         """Return whether norms near the level change nothing else; in the warm-up each one may be a climb."""
@@ -123,7 +105,7 @@ class GradExplosion(Rule[Settings, State]):
         warm = len(state.level.values) >= self.settings.warm_up
         return warm and not state.recent and not self.episode.state
 
-    def _one(self, view: View, row: int, norm: float | None) -> None:
+    def _one(self, view: sdk.View, row: int, norm: float | None) -> None:
         if norm is None or not math.isfinite(norm):
             return
         state, limits = self.state, self.settings
@@ -134,7 +116,7 @@ class GradExplosion(Rule[Settings, State]):
             return
         far = level.leaves(norm, limits.abnormal_ratio, limits.deviations, self.quantum("grad_norm"))
         if far and not any(state.recent) and not self.episode.state:
-            state.onset, state.peak, state.outside = (view.step[row], view.time_ns[row]), 0.0, []
+            state.onset, state.peak, state.outside = view.place(row), 0.0, []
         if far or state.recent:
             state.recent = [*state.recent, far][-5:]
         if far:
@@ -144,7 +126,7 @@ class GradExplosion(Rule[Settings, State]):
         if not any(state.recent):
             state.recent = []
 
-    def _climb(self, view: View, row: int) -> None:
+    def _climb(self, view: sdk.View, row: int) -> None:
         """Handle a norm of the warm-up: a run may explode before its level is known."""
         state, limits = self.state, self.settings
         norms = state.level.values[-5:]
@@ -156,7 +138,7 @@ class GradExplosion(Rule[Settings, State]):
         if len(norms) < 2 or norms[-2] <= 0:
             return
         if norms[-1] < limits.warm_up_step_ratio * norms[-2]:
-            state.onset, state.peak = (view.step[row], view.time_ns[row]), 0.0
+            state.onset, state.peak = view.place(row), 0.0
             return
         steep = (
             len(norms) == 5
@@ -168,7 +150,7 @@ class GradExplosion(Rule[Settings, State]):
             state.low, state.peak = norms[0], norms[-1]
             self._fire(view, row, state.low)
 
-    def _far(self, view: View, row: int, norm: float) -> None:
+    def _far(self, view: sdk.View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
         state.outside.append(norm)
         state.peak = max(state.peak, norm)
@@ -179,24 +161,24 @@ class GradExplosion(Rule[Settings, State]):
             state.level.begin(state.outside)
             state.outside, state.recent = [], []
 
-    def _fire(self, view: View, row: int, median: float) -> None:
+    def _fire(self, view: sdk.View, row: int, median: float) -> None:
         state = self.state
-        level = grade(int(min(state.peak / median, 1e15)))
-        if self.already_reported(view, row, WARNING, level):
+        level = sdk.grade(int(min(state.peak / median, 1e15)))
+        if self.already_reported(view, row, sdk.WARNING, level):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("usual norm", median, "median", state.onset[0]),
             ("highest norm", state.peak, "", view.step[row]),
             ("x usual norm", state.peak / median, "", None),
         ]
         summary = (
-            f"Gradient norm rose {number(median)} → {number(state.peak)} "
-            f"({number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
+            f"Gradient norm rose {sdk.number(median)} → {sdk.number(state.peak)} "
+            f"({sdk.number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
         )
         back = self.settings.usual_ratio * median
-        self.fire(view, row, WARNING, state.onset, summary, evidence, level=level, back=back)
+        self.fire(view, row, sdk.WARNING, state.onset, summary, evidence, level=level, back=back)
 
-    def _back(self, view: View, row: int, norm: float) -> None:
+    def _back(self, view: sdk.View, row: int, norm: float) -> None:
         """Handle a norm that is not far off.
 
         It updates the level, unless an episode is open and the norm is not yet near the level.
@@ -210,23 +192,23 @@ class GradExplosion(Rule[Settings, State]):
         if self.episode.state and usual and self.is_back(norm):
             self.settle(view, row)
         elif self.episode.state:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
 
-def exploding(case: DiagnosisContext) -> Cause | None:
+def exploding(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of a gradient norm that left its level."""
     held = case.loss_held
-    tail = "" if held is None else f" The loss stays near {number(held[0])} up to step {held[1]}."
+    tail = "" if held is None else f" The loss stays near {sdk.number(held[0])} up to step {held[1]}."
     rate = "" if case.rate_faded else "a learning rate that is too high, "
-    evidence = (Evidence("learning rate", case.lr, "", case.onset),) if case.lr else ()
-    return Cause(
+    evidence = (sdk.Evidence("learning rate", case.lr, "", case.onset),) if case.lr else ()
+    return sdk.Cause(
         "grad-explosion",
         f"Likely {rate}missing gradient clipping, or recurrent or attention layers whose outputs grow.{tail}",
         "gradients that grow layer by layer without clipping",
-        (remedies.clip(case), remedies.lower_lr(case), remedies.go_back(case)),
+        (sdk.remedies.clip(case), sdk.remedies.lower_lr(case), sdk.remedies.go_back(case)),
         "Clip at the usual norm: the loss stays at its level.",
         evidence,
     )
 
 
-CAUSES = ((GRADIENT, exploding),)
+CAUSES = ((sdk.GRADIENT, exploding),)

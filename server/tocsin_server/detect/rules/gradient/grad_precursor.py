@@ -26,64 +26,46 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    GRADIENT,
-    PACE,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Level,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        10, "updates", "Updates near the usual norm before the alert is recovering"
-    )
-    resolve_updates: int = setting(50, "updates", "Updates near the usual norm before the alert is resolved")
-    recover_records: int = setting(5, "records", "Records near the usual norm that are also needed")
-    warm_up: int = setting(50, "records", "Records before the rule starts")
-    abnormal_ratio: float = setting(5.0, "x median", "Norm above which a record is abnormal")
-    second_ratio: float = setting(10.0, "x median", "Norm that the second abnormal record must reach")
-    deviations: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "near the usual norm"
+    recover_updates: int = 10
+    resolve_updates: int = 50
+    recover_records: int = 5
+    warm_up: int = sdk.setting(50, "records", "Records before the rule starts")
+    abnormal_ratio: float = sdk.setting(5.0, "x median", "Norm above which a record is abnormal")
+    second_ratio: float = sdk.setting(10.0, "x median", "Norm that the second abnormal record must reach")
+    deviations: float = sdk.setting(
         6.0, "robust sigma", "Distance from the median, of the logarithm, that is also required"
     )
-    new_baseline_records: int = setting(
+    new_baseline_records: int = sdk.setting(
         200, "records", "Records at a new level after which it is the baseline of further rises"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The usual level; ``rising``: the last norms, each unusually high and above the previous one."""
 
-    level: Level = msgspec.field(default_factory=lambda: Level(kept=100, refresh=20))
+    level: sdk.Level = msgspec.field(default_factory=lambda: sdk.Level(kept=100, refresh=20))
     rising: list[float] = msgspec.field(default_factory=list)
     onset: tuple[int, int] = (0, 0)
     outside: list[float] = msgspec.field(default_factory=list)
 
 
-class GradPrecursor(Rule[Settings, State]):
+class GradPrecursor(sdk.Rule[Settings, State]):
     """Warning for two consecutive norms that are unusually high and rising."""
 
     title = "Gradient norm precedes a loss spike"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("grad-explosion", "loss-spike", "loss-divergence", "nonfinite-loss")
     needs = ("grad_norm",)
 
     def respaced(self) -> None:
         self.state = State()
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         norms = view.grad_norm
         if norms is None:
             return
@@ -97,12 +79,12 @@ class GradPrecursor(Rule[Settings, State]):
         """Return the highest norm that is near the level, however the level changes."""
         level = self.state.level
         warm = len(level.values) >= self.settings.warm_up
-        return level.ceiling(self.settings.abnormal_ratio, PACE) if warm and self._calm() else -math.inf
+        return level.ceiling(self.settings.abnormal_ratio, sdk.PACE) if warm and self._calm() else -math.inf
 
     def _calm(self) -> bool:
         return not (self.state.rising or self.state.outside or self.episode.state)
 
-    def _one(self, view: View, row: int, norm: float | None) -> None:
+    def _one(self, view: sdk.View, row: int, norm: float | None) -> None:
         if norm is None or not math.isfinite(norm):
             return
         state, limits = self.state, self.settings
@@ -114,36 +96,36 @@ class GradPrecursor(Rule[Settings, State]):
         else:
             self._usual(view, row, norm)
 
-    def _off(self, view: View, row: int, norm: float) -> None:
+    def _off(self, view: sdk.View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
         if not state.rising:
-            state.onset = (view.step[row], view.time_ns[row])
+            state.onset = view.place(row)
         state.rising = [*state.rising, norm] if not state.rising or norm > state.rising[-1] else [norm]
         state.rising = state.rising[-8:]
         state.outside.append(norm)
         if len(state.rising) >= 2 and norm > limits.second_ratio * state.level.median:
             self._fire(view, row, norm)
         elif self.episode.state:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
         if len(state.outside) >= limits.new_baseline_records:
             state.level.begin(state.outside)
             state.outside, state.rising = [], []
 
-    def _fire(self, view: View, row: int, norm: float) -> None:
-        if self.already_reported(view, row, WARNING):
+    def _fire(self, view: sdk.View, row: int, norm: float) -> None:
+        if self.already_reported(view, row, sdk.WARNING):
             return
         state = self.state
         median = state.level.median
-        way = " → ".join(number(value) for value in [median, *state.rising])
-        evidence: list[Fact] = [
+        way = " → ".join(sdk.number(value) for value in [median, *state.rising])
+        evidence: list[sdk.Fact] = [
             ("usual norm", median, "median of 100 records", state.onset[0]),
             ("norm", norm, "", view.step[row]),
             ("records in a row", float(len(state.rising)), "rising", None),
         ]
         back = self.settings.abnormal_ratio * median
-        self.fire(view, row, WARNING, state.onset, f"Gradient norm rose {way}", evidence, back=back)
+        self.fire(view, row, sdk.WARNING, state.onset, f"Gradient norm rose {way}", evidence, back=back)
 
-    def _usual(self, view: View, row: int, norm: float) -> None:
+    def _usual(self, view: sdk.View, row: int, norm: float) -> None:
         state = self.state
         state.rising = []
         near = norm <= self.settings.abnormal_ratio * state.level.median
@@ -155,19 +137,19 @@ class GradPrecursor(Rule[Settings, State]):
         if self.episode.state and near and self.is_back(norm):
             self.settle(view, row)
         elif self.episode.state:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
 
-def imminent(case: DiagnosisContext) -> Cause | None:
+def imminent(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return what a rising norm indicates."""
     rate = "" if case.rate_faded else " or a learning rate that is nearly too high"
-    return Cause(
+    return sdk.Cause(
         "grad-precursor",
         f"Likely an unusual batch{rate}; the loss may spike within the next records.",
         "an imminent loss spike",
-        (remedies.clip(case), remedies.lower_lr(case, 2.0), remedies.watch(case)),
+        (sdk.remedies.clip(case), sdk.remedies.lower_lr(case, 2.0), sdk.remedies.watch(case)),
         "Watch the next records: the loss spikes.",
     )
 
 
-CAUSES = ((GRADIENT, imminent),)
+CAUSES = ((sdk.GRADIENT, imminent),)

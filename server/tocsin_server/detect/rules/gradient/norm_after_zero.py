@@ -22,53 +22,40 @@ Source:
 
 from __future__ import annotations
 
-from tocsin_server.detect.sdk import (
-    GRADIENT,
-    MEASUREMENT,
-    SYSTEM,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Rule,
-    RuleSettings,
-    View,
-    ZeroStreak,
-    count,
-    grade,
-    norms_of,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 LASTING = 50
 """Records with a norm of 0 after which a loss that does not fall means that nothing is trained."""
 UNCERTAIN = "the loss changes, so there may be gradients"
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(3, "updates", "Updates with a norm above 0 before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with a norm above 0 before the alert is resolved")
-    zero_records: int = setting(20, "records", "Records in a row with a norm of exactly 0; also the warm-up")
-    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
-    learning_fall: float = setting(0.05, "relative", "Fall of the loss that shows that updates are applied")
+    calm = "with a norm above 0"
+    recover_updates: int = 3
+    resolve_updates: int = 50
+    zero_records: int = sdk.setting(
+        20, "records", "Records in a row with a norm of exactly 0; also the warm-up"
+    )
+    constant_range: float = sdk.setting(1e-5, "relative", "Range of the loss within which it is constant")
+    learning_fall: float = sdk.setting(
+        0.05, "relative", "Fall of the loss that shows that updates are applied"
+    )
 
 
-class State(ZeroStreak):
+class State(sdk.ZeroStreak):
     """First loss of the current streak, and the level of the newest losses in it."""
 
     first: float | None = None
     level: float = 0.0
 
 
-class NormAfterZero(Rule[Settings, State]):
+class NormAfterZero(sdk.Rule[Settings, State]):
     """Severity: warning."""
 
     title = "Gradient norm is 0 while the loss changes"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     exact = True
@@ -77,8 +64,8 @@ class NormAfterZero(Rule[Settings, State]):
     def asleep(self) -> bool:
         return not (self.state.streak or self.state.gap or self.episode.state or self.quantum("grad_norm"))
 
-    def observe(self, view: View) -> None:
-        norms = norms_of(view, self.state, self.quantum("grad_norm"))
+    def observe(self, view: sdk.View) -> None:
+        norms = sdk.norms_of(view, self.state, self.quantum("grad_norm"))
         if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):
@@ -88,8 +75,7 @@ class NormAfterZero(Rule[Settings, State]):
                 state = self.state
                 state.gap, state.first = state.streak, None
                 state.end()
-                if self.episode.state:
-                    self.settle(view, row)
+                self.settle(view, row)
             elif self.state.streak:
                 self._loss(view, row)
 
@@ -97,41 +83,43 @@ class NormAfterZero(Rule[Settings, State]):
         state = self.state
         return not (0.0 in norms or state.streak or state.gap or self.episode.state)
 
-    def _zero(self, view: View, row: int) -> None:
+    def _zero(self, view: sdk.View, row: int) -> None:
         state, limits = self.state, self.settings
         state.zero(view, row)
         self._loss(view, row)
         if state.streak >= max(limits.zero_records, 2 * state.gap + 1) and state.moves(limits.constant_range):
             self._fire(view, row)
 
-    def _loss(self, view: View, row: int) -> None:
+    def _loss(self, view: sdk.View, row: int) -> None:
         state = self.state
         loss = state.loss(view, row)
         if loss is not None:
             state.level = loss if state.first is None else 0.8 * state.level + 0.2 * loss
             state.first = loss if state.first is None else state.first
 
-    def _fire(self, view: View, row: int) -> None:
-        state, level = self.state, grade(self.state.streak)
-        if self.already_reported(view, row, WARNING, level):
+    def _fire(self, view: sdk.View, row: int) -> None:
+        state, level = self.state, sdk.grade(self.state.streak)
+        if self.already_reported(view, row, sdk.WARNING, level):
             return
         first = state.first or 0.0
         falls = state.level < first - self.settings.learning_fall * abs(first)
-        span = f"between {number(state.low)} and {number(state.high)}"
-        evidence: list[Fact] = [
+        span = f"between {sdk.number(state.low)} and {sdk.number(state.high)}"
+        evidence: list[sdk.Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
             ("lowest loss", state.low, "", None),
             ("highest loss", state.high, "", None),
         ]
-        summary = f"Gradient norm has been 0 for {count(state.streak, 'record')} while the loss varied {span}"
+        summary = (
+            f"Gradient norm has been 0 for {sdk.count(state.streak, 'record')} while the loss varied {span}"
+        )
         self.fire(
-            view, row, WARNING, state.since, summary, evidence,
+            view, row, sdk.WARNING, state.since, summary, evidence,
             level=level, kind="falls" if falls else "moves",
         )  # fmt: skip
 
 
-def measured_late(case: DiagnosisContext) -> Cause | None:
+def measured_late(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause if the measurement is wrong and not the model.
 
     That is certain if the loss falls. Otherwise a norm that was above 0 until the onset, or that stays 0 for
@@ -143,37 +131,37 @@ def measured_late(case: DiagnosisContext) -> Cause | None:
     return _late("the loss has fallen, so updates are applied" if certain else UNCERTAIN)
 
 
-def _late(reason: str) -> Cause:
-    return Cause(
+def _late(reason: str) -> sdk.Cause:
+    return sdk.Cause(
         "measurement",
         f"Likely a measurement error: {reason}. The norm is probably measured after "
         "zero_grad, or at a micro-step without an update.",
         "a norm measured after zero_grad",
-        (remedies.NORM_BEFORE_ZERO, remedies.UPDATE_STEPS_ONLY),
+        (sdk.remedies.NORM_BEFORE_ZERO, sdk.remedies.UPDATE_STEPS_ONLY),
         "Print the norm directly after backward(): it is above 0.",
     )
 
 
-def only_noise(case: DiagnosisContext) -> Cause | None:
+def only_noise(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause if the loss moves without falling."""
     if case.result.kind == "falls":
         return None
-    return Cause(
+    return sdk.Cause(
         "no-gradient",
         "Likely no gradient reaches the parameters, and the loss changes only because batches differ.",
         "a detached graph; the loss changes only because batches differ",
-        (remedies.CHECK_GRAPH,),
+        (sdk.remedies.CHECK_GRAPH,),
         "Train on one batch repeatedly: its loss does not change.",
     )
 
 
-def maybe_late(case: DiagnosisContext) -> Cause | None:
+def maybe_late(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return a wrong measurement as the second explanation while the loss moves without falling."""
     return None if case.result.kind == "falls" else _late(UNCERTAIN)
 
 
-def _lasting(case: DiagnosisContext) -> bool:
+def _lasting(case: sdk.DiagnosisContext) -> bool:
     return any(name == "in a row" and float(value) >= LASTING for name, value, *_ in case.result.evidence)
 
 
-CAUSES = ((MEASUREMENT, measured_late), (GRADIENT, only_noise), (SYSTEM, maybe_late))
+CAUSES = ((sdk.MEASUREMENT, measured_late), (sdk.GRADIENT, only_noise), (sdk.SYSTEM, maybe_late))

@@ -26,45 +26,22 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    GRADIENT,
-    INFO,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    all_finite,
-    count,
-    grade,
-    middle,
-    number,
-    positive,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    early_records: int = setting(
+class Settings(sdk.RuleSettings):
+    early_records: int = sdk.setting(
         50, "records", "Records with a norm above 0 that define the early norm; also the warm-up"
     )
-    vanished_ratio: float = setting(1e-6, "x early norm", "Norm below which it has vanished")
-    vanished_norm: float = setting(
+    vanished_ratio: float = sdk.setting(1e-6, "x early norm", "Norm below which it has vanished")
+    vanished_norm: float = sdk.setting(
         1e-8, "grad norm", "Norm below which it has vanished, whatever the early norm (fp16 ends at 6e-8)"
     )
-    vanished_records: int = setting(200, "records", "Records in a row with a vanished norm")
-    converged_ratio: float = setting(0.5, "x first loss", "Loss below which the run has converged")
+    vanished_records: int = sdk.setting(200, "records", "Records in a row with a vanished norm")
+    converged_ratio: float = sdk.setting(0.5, "x first loss", "Loss below which the run has converged")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The early norms until there are enough, then their median; the current streak; first and last loss."""
 
     early: list[float] = msgspec.field(default_factory=list)
@@ -75,16 +52,16 @@ class State(RuleState):
     loss: float | None = None
 
 
-class VanishingGradient(Rule[Settings, State]):
+class VanishingGradient(sdk.Rule[Settings, State]):
     """Warning if the loss has not fallen; info if it has, because it may have converged."""
 
     title = "Gradients have nearly vanished"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "zero-grad-norm", "norm-after-zero")
     needs = ("grad_norm",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         norms = view.grad_norm
         if norms is None:
             return
@@ -97,15 +74,15 @@ class VanishingGradient(Rule[Settings, State]):
             if norm is not None and norm != 0.0 and math.isfinite(norm):
                 self._one(view, row, norm)
 
-    def _nothing_new(self, norms: Values, losses: Values | None) -> bool:
+    def _nothing_new(self, norms: sdk.Values, losses: sdk.Values | None) -> bool:
         """Handle the common case quickly: every norm is far from vanishing."""
         state, limits = self.state, self.settings
-        if not state.usual or state.streak or self.episode.state or not positive(norms):
+        if not state.usual or state.streak or self.episode.state or not sdk.positive(norms):
             return False
         if min(norms) <= max(limits.vanished_norm, limits.vanished_ratio * state.usual):  # type: ignore[type-var,operator]
             return False
         if losses is not None:
-            if not all_finite(losses) or losses[-1] is None or state.first_loss is None:
+            if not sdk.all_finite(losses) or losses[-1] is None or state.first_loss is None:
                 return False
             state.loss = losses[-1]
         return True
@@ -116,37 +93,36 @@ class VanishingGradient(Rule[Settings, State]):
             state.first_loss = loss if state.first_loss is None else state.first_loss
             state.loss = loss
 
-    def _one(self, view: View, row: int, norm: float) -> None:
+    def _one(self, view: sdk.View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
         if len(state.early) < limits.early_records:
             state.early.append(norm)
-            state.usual = middle(sorted(state.early)) if len(state.early) == limits.early_records else 0.0
+            state.usual = sdk.middle(sorted(state.early)) if len(state.early) == limits.early_records else 0.0
         if norm > max(limits.vanished_norm, limits.vanished_ratio * state.usual):
             state.streak = 0
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         if not state.streak:
-            state.since = (view.step[row], view.time_ns[row])
+            state.since = view.place(row)
         state.streak += 1
         if state.streak >= limits.vanished_records:
             self._fire(view, row, norm)
 
-    def _fire(self, view: View, row: int, norm: float) -> None:
+    def _fire(self, view: sdk.View, row: int, norm: float) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("grad norm", norm, "", view.step[row]),
             ("early norm", state.usual, "median of the first records", None),
             ("in a row", float(state.streak), "records", None),
         ]
         if state.loss is not None:
             evidence.append(("loss", state.loss, "", view.step[row]))
-        times = count(state.streak, "record")
-        summary = f"Gradient norm is {number(norm)} in {times}, down from {number(state.usual)}"
+        times = sdk.count(state.streak, "record")
+        summary = f"Gradient norm is {sdk.number(norm)} in {times}, down from {sdk.number(state.usual)}"
         converged = self._converged()
         self.fire(
-            view, row, INFO if converged else WARNING, state.since, summary, evidence,
-            level=grade(state.streak), kind="converged" if converged else "vanished",
+            view, row, sdk.INFO if converged else sdk.WARNING, state.since, summary, evidence,
+            level=sdk.grade(state.streak), kind="converged" if converged else "vanished",
         )  # fmt: skip
 
     def _converged(self) -> bool:
@@ -159,33 +135,35 @@ class VanishingGradient(Rule[Settings, State]):
         )
 
 
-def vanished(case: DiagnosisContext) -> Cause | None:
+def vanished(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of vanishing gradients."""
     if case.result.kind == "converged":
-        return Cause(
+        return sdk.Cause(
             "converged", "The loss has fallen far, so training has probably converged.",
-            "training that has converged", (Remedy("Stop the run if the validation metric no "
+            "training that has converged", (sdk.Remedy("Stop the run if the validation metric no "
             "longer improves."),),
             "Check the validation metric: it no longer improves.",
         )  # fmt: skip
-    return Cause(
+    return sdk.Cause(
         "vanishing",
         "Updates are too small to change the weights: saturated activations, a very deep "
         "network without residual connections or normalization, or a tiny loss weight"
         + (", or gradients that underflow fp16." if case.scaled else "."),
         "vanishing gradients",
         (
-            remedies.CHECK_GRAPH,
-            Remedy(
+            sdk.remedies.CHECK_GRAPH,
+            sdk.Remedy(
                 "Use a loss scaler or bfloat16; fp16 cannot represent values below 6e-8.",
                 "scaler = torch.amp.GradScaler()",
             )
             if case.scaled
             else None,
-            Remedy("Add normalization layers, change the initialization, or raise the weight of the loss."),
+            sdk.Remedy(
+                "Add normalization layers, change the initialization, or raise the weight of the loss."
+            ),
         ),
         "Log the gradient norm of each layer: it shrinks toward the input.",
     )
 
 
-CAUSES = ((GRADIENT, vanished),)
+CAUSES = ((sdk.GRADIENT, vanished),)

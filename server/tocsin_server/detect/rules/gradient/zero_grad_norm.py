@@ -26,45 +26,34 @@ Source:
 
 from __future__ import annotations
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    INFO,
-    WARNING,
-    Fact,
-    Rule,
-    RuleSettings,
-    View,
-    ZeroStreak,
-    count,
-    grade,
-    norms_of,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(3, "updates", "Updates with a norm above 0 before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with a norm above 0 before the alert is resolved")
-    zero_records: int = setting(20, "records", "Records in a row with a norm of exactly 0")
-    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
-    accumulation_cycles: int = setting(5, "cycles", "Cycles of equal length that show gradient accumulation")
+    calm = "with a norm above 0"
+    recover_updates: int = 3
+    resolve_updates: int = 50
+    zero_records: int = sdk.setting(20, "records", "Records in a row with a norm of exactly 0")
+    constant_range: float = sdk.setting(1e-5, "relative", "Range of the loss within which it is constant")
+    accumulation_cycles: int = sdk.setting(
+        5, "cycles", "Cycles of equal length that show gradient accumulation"
+    )
 
 
-class State(ZeroStreak):
+class State(sdk.ZeroStreak):
     """A streak of zeros, with the cycles of gradient accumulation."""
 
     cycles: int = 0
     """Number of consecutive times that ``gap`` was the same."""
 
 
-class ZeroGradNorm(Rule[Settings, State]):
+class ZeroGradNorm(sdk.Rule[Settings, State]):
     """Critical if the loss is constant, warning without a loss, info for accumulation."""
 
     title = "Gradient norm is exactly 0"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     exact = True
@@ -75,8 +64,8 @@ class ZeroGradNorm(Rule[Settings, State]):
         idle = not (state.streak or state.cycles or state.gap or self.episode.state)
         return idle and not self.quantum("grad_norm")
 
-    def observe(self, view: View) -> None:
-        norms = norms_of(view, self.state, self.quantum("grad_norm"))
+    def observe(self, view: sdk.View) -> None:
+        norms = sdk.norms_of(view, self.state, self.quantum("grad_norm"))
         if self._nothing_new(norms):
             return
         for row, norm in enumerate(norms):
@@ -95,7 +84,7 @@ class ZeroGradNorm(Rule[Settings, State]):
             state.gap = 0
         return True
 
-    def _above(self, view: View, row: int) -> None:
+    def _above(self, view: sdk.View, row: int) -> None:
         """End a streak at a norm above 0; streaks of equal length are gradient accumulation."""
         state = self.state
         if state.streak:
@@ -109,18 +98,16 @@ class ZeroGradNorm(Rule[Settings, State]):
         elif self.episode.state:
             self.settle(view, row)
 
-    def _accumulation(self, view: View, row: int) -> None:
+    def _accumulation(self, view: sdk.View, row: int) -> None:
         state = self.state
         if state.cycles * state.gap < self.settings.zero_records:
             return
         k = state.gap + 1
         summary = f"Gradient norm is 0 in {state.gap} of every {k} records: gradient accumulation over {k}"
-        evidence: list[Fact] = [("micro-steps", float(k), "records per update", view.step[row])]
-        self.fire(
-            view, row, INFO, (view.step[row], view.time_ns[row]), summary, evidence, kind="accumulation"
-        )
+        evidence: list[sdk.Fact] = [("micro-steps", float(k), "records per update", view.step[row])]
+        self.fire(view, row, sdk.INFO, view.place(row), summary, evidence, kind="accumulation")
 
-    def _zero(self, view: View, row: int) -> None:
+    def _zero(self, view: sdk.View, row: int) -> None:
         state = self.state
         state.zero(view, row)
         state.loss(view, row)
@@ -128,35 +115,34 @@ class ZeroGradNorm(Rule[Settings, State]):
         if state.streak >= self.settings.zero_records and not accumulating:
             self._fire(view, row)
         elif self.episode.state and self._still():
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
     def _still(self) -> bool:
         """Return whether the loss is constant in the current streak, or unknown."""
         return not self.state.moves(self.settings.constant_range)
 
-    def _fire(self, view: View, row: int) -> None:
-        state, level = self.state, grade(self.state.streak)
+    def _fire(self, view: sdk.View, row: int) -> None:
+        state, level = self.state, sdk.grade(self.state.streak)
         known, still = state.high >= state.low, self._still()
         if known and not still:
             self._moving(view, row)
             return
-        if self.already_reported(view, row, CRITICAL if known else WARNING, level):
+        if self.already_reported(view, row, sdk.CRITICAL if known else sdk.WARNING, level):
             return
-        times = count(state.streak, "record")
+        times = sdk.count(state.streak, "record")
         zero = "0" if self.quantum("grad_norm") else "exactly 0"
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("grad norm", 0.0, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
         ]
         if not known:
-            severity, kind, summary = WARNING, "unknown", f"Gradient norm has been {zero} for {times}"
+            severity, kind, summary = sdk.WARNING, "unknown", f"Gradient norm has been {zero} for {times}"
         else:
-            severity, kind = CRITICAL, "real"
-            summary = f"Gradient norm has been {zero} and the loss at {number(state.high)} for {times}"
+            severity, kind = sdk.CRITICAL, "real"
+            summary = f"Gradient norm has been {zero} and the loss at {sdk.number(state.high)} for {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
-    def _moving(self, view: View, row: int) -> None:
+    def _moving(self, view: sdk.View, row: int) -> None:
         """End the episode because the loss moves: a measurement error, which norm-after-zero reports."""
-        if self.episode.state:
-            self.settle(view, row)
+        self.settle(view, row)

@@ -31,51 +31,31 @@ from typing import cast
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CYCLIC,
-    INFO,
-    RATE,
-    ROUNDED,
-    STEPPED,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    number,
-    positive,
-    remedies,
-    scheduler_of,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(5, "updates", "Updates without a jump before the alert is recovering")
-    resolve_updates: int = setting(10, "updates", "Updates without a jump before the alert is resolved")
-    jump_ratio: float = setting(1.5, "x rate before", "Change between two records that counts as a jump")
-    steady_records: int = setting(10, "records", "Records at nearly the same rate before a jump")
-    steady_change: float = setting(0.05, "relative", "Change per record up to which the rate is steady")
-    warm_up_max_updates: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without a jump"
+    recover_updates: int = 5
+    resolve_updates: int = 10
+    jump_ratio: float = sdk.setting(1.5, "x rate before", "Change between two records that counts as a jump")
+    steady_records: int = sdk.setting(10, "records", "Records at nearly the same rate before a jump")
+    steady_change: float = sdk.setting(0.05, "relative", "Change per record up to which the rate is steady")
+    warm_up_max_updates: int = sdk.setting(
         5000, "updates", "Updates at a constant rate from the start after which a rise is not a warm-up"
     )
-    warm_up_max_share: float = setting(
+    warm_up_max_share: float = sdk.setting(
         0.1, "share of planned steps", "Part of the run after which a rise is not a warm-up"
     )
-    jump_peak_ratio: float = setting(1.05, "x peak", "Rate above which a rise is a jump and not a restart")
-    intended_jumps: int = setting(
+    jump_peak_ratio: float = sdk.setting(
+        1.05, "x peak", "Rate above which a rise is a jump and not a restart"
+    )
+    intended_jumps: int = sdk.setting(
         4, "jumps", "Jumps in the last 200 records from which they count as intended"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The last rate, how long it has been steady, its peak, and the records of the last jumps."""
 
     last: float | None = None
@@ -93,15 +73,15 @@ class State(RuleState):
     jumps: list[int] = msgspec.field(default_factory=list)
 
 
-class LrJump(Rule[Settings, State]):
+class LrJump(sdk.Rule[Settings, State]):
     """Warning for an increase, info for a decrease."""
 
     title = "Learning rate jumps"
-    severity = WARNING
+    severity = sdk.WARNING
     needs = ("lr",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.lr is None:
             return
         if self._steady(view, view.lr):
@@ -110,10 +90,10 @@ class LrJump(Rule[Settings, State]):
             if rate is not None and math.isfinite(rate) and rate >= 0:
                 self._one(view, row, rate)
 
-    def _steady(self, view: View, rates: Values) -> bool:
+    def _steady(self, view: sdk.View, rates: sdk.Values) -> bool:
         """Handle the common case quickly: all rates are close to the last one."""
         state, limits = self.state, self.settings
-        if state.last is None or self.episode.state or not positive(rates):
+        if state.last is None or self.episode.state or not sdk.positive(rates):
             return False
         known = [state.last, *cast(list[float], rates)]
         low, high = min(known), max(known)
@@ -125,7 +105,7 @@ class LrJump(Rule[Settings, State]):
         state.last, state.last_step = rates[-1], view.step[-1]
         return True
 
-    def _one(self, view: View, row: int, rate: float) -> None:
+    def _one(self, view: sdk.View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
         before, state.last = state.last, rate
         state.seen += 1
@@ -133,11 +113,10 @@ class LrJump(Rule[Settings, State]):
             state.since = view.step[row]
         elif abs(rate - before) <= limits.steady_change * before:
             state.steady += 1
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
         else:
             change = abs(rate - before)
-            if change > ROUNDED * max(state.quantum, self.quantum("lr")):
+            if change > sdk.ROUNDED * max(state.quantum, self.quantum("lr")):
                 self._changed(view, row, before, rate)
             state.quantum = min(change, state.quantum or change)
             state.steady, state.since = 0, view.step[row]
@@ -146,7 +125,7 @@ class LrJump(Rule[Settings, State]):
         state.peak = max(state.peak, rate)
         state.last_step = view.step[row]
 
-    def _changed(self, view: View, row: int, before: float, rate: float) -> None:
+    def _changed(self, view: sdk.View, row: int, before: float, rate: float) -> None:
         state, limits = self.state, self.settings
         if before <= 0 or rate <= 0 or max(rate / before, before / rate) < limits.jump_ratio:
             return
@@ -157,12 +136,12 @@ class LrJump(Rule[Settings, State]):
             "lr-jump", state.last_step, view.step[row]
         ):
             return
-        scheduler = scheduler_of(self.context, self.suffix)
+        scheduler = sdk.scheduler_of(self.context, self.suffix)
         if rate < before:
-            if scheduler not in STEPPED | CYCLIC:
-                self._fire(view, row, INFO, before, rate)
-        elif scheduler not in CYCLIC and not self._explained(view.step[row], rate):
-            self._fire(view, row, WARNING, before, rate)
+            if scheduler not in sdk.STEPPED | sdk.CYCLIC:
+                self._fire(view, row, sdk.INFO, before, rate)
+        elif scheduler not in sdk.CYCLIC and not self._explained(view.step[row], rate):
+            self._fire(view, row, sdk.WARNING, before, rate)
 
     def _explained(self, step: int, rate: float) -> bool:
         """Return whether an increase belongs to the warm-up or is a restart."""
@@ -174,26 +153,26 @@ class LrJump(Rule[Settings, State]):
             return step < limits.warm_up_max_share * planned
         return state.last_step - state.since < limits.warm_up_max_updates
 
-    def _fire(self, view: View, row: int, severity: int, before: float, rate: float) -> None:
+    def _fire(self, view: sdk.View, row: int, severity: int, before: float, rate: float) -> None:
         step = view.step[row]
         up = rate > before
-        times = number(round(max(rate / before, before / rate), 1))
-        evidence: list[Fact] = [
+        times = sdk.number(round(max(rate / before, before / rate), 1))
+        evidence: list[sdk.Fact] = [
             ("rate before", before, "", self.state.last_step),
             ("rate", rate, "", step),
             ("peak before", self.state.peak, "", None),
         ]
         way = "rose" if up else "fell"
-        summary = f"Learning rate {way} {times}x at step {step}, {number(before)} → {number(rate)}"
+        summary = f"Learning rate {way} {times}x at step {step}, {sdk.number(before)} → {sdk.number(rate)}"
         self.fire(
             view, row, severity, (step, view.time_ns[row]), summary, evidence,
             level=len(self.state.jumps), kind="up" if up else "down",
         )  # fmt: skip
 
 
-def jumped(case: DiagnosisContext) -> Cause | None:
+def jumped(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of a jump of the learning rate."""
-    return Cause(
+    return sdk.Cause(
         "lr-jump",
         (
             "Something other than the schedule sets the learning rate: a milestone, a callback "
@@ -201,8 +180,8 @@ def jumped(case: DiagnosisContext) -> Cause | None:
         ),
         "a learning rate that is set outside its schedule",
         (
-            remedies.CHECK_SCHEDULE,
-            Remedy(
+            sdk.remedies.CHECK_SCHEDULE,
+            sdk.Remedy(
                 "Declare the change if it is intended.",
                 f'run.expect("lr-jump", steps=[{case.result.onset_step}])',
             ),
@@ -211,4 +190,4 @@ def jumped(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((RATE, jumped),)
+CAUSES = ((sdk.RATE, jumped),)

@@ -19,35 +19,19 @@ Source:
 
 from __future__ import annotations
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    RATE,
-    Cause,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    grade,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        100, "updates", "Updates without such a step before the alert is recovering"
-    )
-    resolve_updates: int = setting(300, "updates", "Updates without such a step before the alert is resolved")
-    skipped_steps: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without such a step"
+    recover_updates: int = 100
+    resolve_updates: int = 300
+    skipped_steps: int = sdk.setting(
         10, "skipped steps", "Skipped steps after each of which the learning rate changed"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The last rate, whether its step was skipped, and how many skipped steps advanced the schedule."""
 
     last: float | None = None
@@ -56,15 +40,15 @@ class State(RuleState):
     since: tuple[int, int] = (0, 0)
 
 
-class LrOnSkips(Rule[Settings, State]):
+class LrOnSkips(sdk.Rule[Settings, State]):
     """Severity: info."""
 
     title = "Schedule advances on skipped steps"
-    severity = INFO
+    severity = sdk.INFO
     needs = ("skipped",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.skipped is None or view.lr is None:
             return
         if not self.state.skipped and not self.episode.state and not any(view.skipped):
@@ -73,12 +57,12 @@ class LrOnSkips(Rule[Settings, State]):
         for row, rate in enumerate(view.lr):
             self._one(view, row, rate, bool(view.skipped[row]))
 
-    def _one(self, view: View, row: int, rate: float | None, skipped: bool) -> None:
+    def _one(self, view: sdk.View, row: int, rate: float | None, skipped: bool) -> None:
         state = self.state
         moved = rate is not None and state.last is not None and rate != state.last
         if state.skipped and moved:
             if not state.ahead:
-                state.since = (view.step[row], view.time_ns[row])
+                state.since = view.place(row)
             state.ahead += 1
             if state.ahead >= self.settings.skipped_steps:
                 self._fire(view, row)
@@ -86,19 +70,21 @@ class LrOnSkips(Rule[Settings, State]):
             self.settle(view, row)
         state.last, state.skipped = rate, skipped
 
-    def _fire(self, view: View, row: int) -> None:
+    def _fire(self, view: sdk.View, row: int) -> None:
         ahead = self.state.ahead
-        evidence: list[Fact] = [("skipped steps", float(ahead), "that advanced the schedule", view.step[row])]
-        summary = f"Schedule is {count(ahead, 'step')} ahead because it advances on skipped updates"
-        self.fire(view, row, INFO, self.state.since, summary, evidence, level=grade(ahead))
+        evidence: list[sdk.Fact] = [
+            ("skipped steps", float(ahead), "that advanced the schedule", view.step[row])
+        ]
+        summary = f"Schedule is {sdk.count(ahead, 'step')} ahead because it advances on skipped updates"
+        self.fire(view, row, sdk.INFO, self.state.since, summary, evidence, level=sdk.grade(ahead))
 
 
-_CAUSE = Cause(
+_CAUSE = sdk.Cause(
     "lr-on-skips",
     "scheduler.step() is called even if the scaler skipped the update.",
     "a scheduler that is stepped on skipped updates",
     (
-        Remedy(
+        sdk.Remedy(
             "Call scheduler.step() only after an update that was not skipped.",
             "before = scaler.get_scale()\nscaler.step(optimizer)\nscaler.update()\n"
             "if scaler.get_scale() >= before:\n    scheduler.step()",
@@ -106,4 +92,4 @@ _CAUSE = Cause(
     ),
     "Print the learning rate before and after a skipped update: it changes.",
 )
-CAUSES = ((RATE, _CAUSE),)
+CAUSES = ((sdk.RATE, _CAUSE),)

@@ -27,41 +27,21 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from tocsin_server.detect.sdk import (
-    CYCLIC,
-    RATE,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    count,
-    number,
-    positive,
-    remedies,
-    scheduler_of,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
+class Settings(sdk.RuleSettings):
+    calm = "without a rise"
+    recover_updates: int = 100
+    resolve_updates: int = 2000
+    fallen_ratio: float = sdk.setting(0.5, "x peak", "Rate below which it has fallen")
+    fallen_records: int = sdk.setting(3, "records", "Records below that limit that are needed")
+    rise_ratio: float = sdk.setting(2.0, "x lowest", "Rate above which it has risen again")
+    min_peak_ratio: float = sdk.setting(0.02, "x peak", "Rate that it must also reach, if it had fallen to 0")
+    risen_records: int = sdk.setting(5, "records", "Records in a row above that limit")
 
-    recover_updates: int = setting(100, "updates", "Updates without a rise before the alert is recovering")
-    resolve_updates: int = setting(2000, "updates", "Updates without a rise before the alert is resolved")
-    fallen_ratio: float = setting(0.5, "x peak", "Rate below which it has fallen")
-    fallen_records: int = setting(3, "records", "Records below that limit that are needed")
-    rise_ratio: float = setting(2.0, "x lowest", "Rate above which it has risen again")
-    min_peak_ratio: float = setting(0.02, "x peak", "Rate that it must also reach, if it had fallen to 0")
-    risen_records: int = setting(5, "records", "Records in a row above that limit")
 
-
-class State(RuleState):
+class State(sdk.RuleState):
     """Peak and lowest rate of the current cycle, and for how many records it has fallen or risen."""
 
     peak: float = 0.0
@@ -73,15 +53,15 @@ class State(RuleState):
     restarts: int = 0
 
 
-class LrRestart(Rule[Settings, State]):
+class LrRestart(sdk.Rule[Settings, State]):
     """Warning, unless the scheduler is cyclic or the script declared the restart."""
 
     title = "Learning rate restarts"
-    severity = WARNING
+    severity = sdk.WARNING
     needs = ("lr",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.lr is None:
             return
         if self._nothing_new(view, view.lr):
@@ -90,10 +70,10 @@ class LrRestart(Rule[Settings, State]):
             if rate is not None and math.isfinite(rate):
                 self._one(view, row, rate)
 
-    def _nothing_new(self, view: View, rates: Values) -> bool:
+    def _nothing_new(self, view: sdk.View, rates: sdk.Values) -> bool:
         """Handle the common cases quickly: the rate is near the peak, or low and not rising."""
         state, limits = self.state, self.settings
-        if self.episode.state or state.risen or not positive(rates):
+        if self.episode.state or state.risen or not sdk.positive(rates):
             return False
         low, high = cast(float, min(rates)), cast(float, max(rates))  # type: ignore[type-var]
         if not state.fallen:
@@ -108,23 +88,23 @@ class LrRestart(Rule[Settings, State]):
         state.fallen += view.n
         if low < state.low:
             row = rates.index(low)
-            state.low, state.low_at = low, (view.step[row], view.time_ns[row])
+            state.low, state.low_at = low, view.place(row)
         return True
 
-    def _one(self, view: View, row: int, rate: float) -> None:
+    def _one(self, view: sdk.View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
         if rate > state.peak and not state.fallen:
             state.peak = rate
         elif rate < limits.fallen_ratio * state.peak and not state.risen:
             state.fallen += 1
         if state.fallen and rate < state.low:
-            state.low, state.low_at, state.risen = rate, (view.step[row], view.time_ns[row]), 0
+            state.low, state.low_at, state.risen = rate, view.place(row), 0
         if state.fallen >= limits.fallen_records:
             self._follow(view, row, rate)
         if self.episode.state and not state.risen:
             self.settle(view, row)
 
-    def _follow(self, view: View, row: int, rate: float) -> None:
+    def _follow(self, view: sdk.View, row: int, rate: float) -> None:
         """Check whether a rate that had fallen is rising again."""
         state, limits = self.state, self.settings
         if rate <= max(limits.rise_ratio * state.low, limits.min_peak_ratio * state.peak):
@@ -141,44 +121,44 @@ class LrRestart(Rule[Settings, State]):
         state.highest = 0.0
 
     def _meant(self, start: int, stop: int) -> bool:
-        cyclic = scheduler_of(self.context, self.suffix) in CYCLIC
+        cyclic = sdk.scheduler_of(self.context, self.suffix) in sdk.CYCLIC
         return cyclic or self.context.expects("lr-restart", start, stop)
 
-    def _fire(self, view: View, row: int, rate: float) -> None:
+    def _fire(self, view: sdk.View, row: int, rate: float) -> None:
         state = self.state
         step, low = state.low_at[0], state.low
-        times = f", {number(round(rate / low, 1))}x" if low > 0 else ""
-        evidence: list[Fact] = [
+        times = f", {sdk.number(round(rate / low, 1))}x" if low > 0 else ""
+        evidence: list[sdk.Fact] = [
             ("lowest rate", low, "", step),
             ("rate", rate, "", view.step[row]),
             ("peak before", state.peak, "", None),
             ("restarts", float(state.restarts), "so far", None),
         ]
-        again = f", {count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
-        risen = f"{number(low)} → {number(rate)} by step {view.step[row]}{times}"
+        again = f", {sdk.count(state.restarts, 'restart')} so far" if state.restarts > 1 else ""
+        risen = f"{sdk.number(low)} → {sdk.number(rate)} by step {view.step[row]}{times}"
         summary = f"Learning rate rose again from step {step}: {risen}{again}"
-        self.fire(view, row, WARNING, state.low_at, summary, evidence, level=state.restarts)
+        self.fire(view, row, sdk.WARNING, state.low_at, summary, evidence, level=state.restarts)
 
 
-def restarted(case: DiagnosisContext) -> Cause | None:
+def restarted(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of a restart of the learning rate."""
-    name = scheduler_of(case.context, "")
+    name = sdk.scheduler_of(case.context, "")
     reported = f" ({name})" if name else ""
-    return Cause(
+    return sdk.Cause(
         "lr-restart",
         f"The schedule{reported} starts over, likely because its length is given in epochs "
         "but it is stepped per batch, or because it was created again.",
         "a schedule that starts over",
         (
-            remedies.CHECK_SCHEDULE,
-            Remedy(
+            sdk.remedies.CHECK_SCHEDULE,
+            sdk.Remedy(
                 "Give the schedule's length in the unit in which it is stepped.",
                 "scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=total_updates)",
             ),
-            Remedy("Declare the restart if it is intended.", 'run.expect("lr-restart")'),
+            sdk.Remedy("Declare the restart if it is intended.", 'run.expect("lr-restart")'),
         ),
         "Compare the schedule's length with the step of the rise: they agree.",
     )
 
 
-CAUSES = ((RATE, restarted),)
+CAUSES = ((sdk.RATE, restarted),)

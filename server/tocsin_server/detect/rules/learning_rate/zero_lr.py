@@ -29,45 +29,32 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    INFO,
-    WARNING,
-    Fact,
-    Fall,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    grade,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(3, "updates", "Updates with a rate above 0 before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with a rate above 0 before the alert is resolved")
-    zero_updates: int = setting(20, "updates", "Updates at 0 before the alert fires")
-    zero_records: int = setting(3, "records", "Records at 0 that are also needed")
-    zero_records_from_start: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "with a rate above 0"
+    recover_updates: int = 3
+    resolve_updates: int = 50
+    zero_updates: int = sdk.setting(20, "updates", "Updates at 0 before the alert fires")
+    zero_records: int = sdk.setting(3, "records", "Records at 0 that are also needed")
+    zero_records_from_start: int = sdk.setting(
         20, "records", "Records at 0 from the start, for logs that round small rates to 0"
     )
-    learning_fall: float = setting(
+    learning_fall: float = sdk.setting(
         0.02, "relative", "Fall of the loss that shows that a rate of 0 is only rounding"
     )
-    tiny_ratio: float = setting(1e-3, "x peak", "Rate below which training hardly learns")
-    faded_ratio: float = setting(0.1, "x peak", "Last rate before 0 below which the schedule has ended")
-    faded_updates: int = setting(200, "updates", "Updates at 0 after the end of a schedule of unknown length")
-    end_share: float = setting(
+    tiny_ratio: float = sdk.setting(1e-3, "x peak", "Rate below which training hardly learns")
+    faded_ratio: float = sdk.setting(0.1, "x peak", "Last rate before 0 below which the schedule has ended")
+    faded_updates: int = sdk.setting(
+        200, "updates", "Updates at 0 after the end of a schedule of unknown length"
+    )
+    end_share: float = sdk.setting(
         0.98, "share of planned steps", "Part of the run from which a rate near 0 is the end of the schedule"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """``peak`` and ``last`` rate above 0; the current stretch at (nearly) 0 and its losses."""
 
     peak: float = 0.0
@@ -75,25 +62,25 @@ class State(RuleState):
     since: tuple[int, int] | None = None
     zero: bool = False
     """The rate in the stretch is exactly 0, not only tiny."""
-    fall: Fall = msgspec.field(default_factory=Fall)
+    fall: sdk.Fall = msgspec.field(default_factory=sdk.Fall)
     records: int = 0
     first_loss: float | None = None
     loss: float | None = None
 
 
-class ZeroLr(Rule[Settings, State]):
+class ZeroLr(sdk.Rule[Settings, State]):
     """Critical at exactly 0 in the middle of training, warning at a thousandth of the peak.
 
     Info if the planned length is unknown and the rate decayed to 0, because the schedule has probably ended.
     """
 
     title = "Learning rate is 0"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("lr",)
     exact = True
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.lr is None or self._nothing_new(view, view.lr):
             return
         groups = view.groups("lr")
@@ -102,7 +89,7 @@ class ZeroLr(Rule[Settings, State]):
             if rate is not None:
                 self._one(view, row, rate)
 
-    def _nothing_new(self, view: View, rates: Values) -> bool:
+    def _nothing_new(self, view: sdk.View, rates: sdk.Values) -> bool:
         """Handle the common case quickly: one group, all rates well above a thousandth of the peak."""
         if (
             self.quantum("lr")
@@ -124,11 +111,11 @@ class ZeroLr(Rule[Settings, State]):
         return True
 
     @staticmethod
-    def _single(view: View) -> list[str]:
+    def _single(view: sdk.View) -> list[str]:
         """Return the signals that are not the rate of a further parameter group."""
         return [base for base in view.bases if not base.startswith("lr/")]
 
-    def _one(self, view: View, row: int, rate: float) -> None:
+    def _one(self, view: sdk.View, row: int, rate: float) -> None:
         state = self.state
         if not state.fall.is_zero(rate, self.quantum("lr")) and rate == 0:
             state.since = None  # too few decimals to know
@@ -136,19 +123,18 @@ class ZeroLr(Rule[Settings, State]):
         if rate > 0 and rate >= self.settings.tiny_ratio * state.peak:
             state.peak, state.last = max(state.peak, rate), rate
             state.since = None
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         if state.since is None or state.zero != (rate == 0):
-            state.since, state.zero = (view.step[row], view.time_ns[row]), rate == 0
+            state.since, state.zero = view.place(row), rate == 0
             state.records, state.first_loss = 0, None
         state.records += 1
         self._follow_loss(view, row)
         if not self._expected(view.step[row]):
             self._evaluate(view, row, rate)
 
-    def _follow_loss(self, view: View, row: int) -> None:
-        loss = view.loss[row] if view.loss is not None else None
+    def _follow_loss(self, view: sdk.View, row: int) -> None:
+        loss = view.value("loss", row)
         if loss is not None and math.isfinite(loss):
             state = self.state
             state.first_loss = loss if state.first_loss is None else state.first_loss
@@ -158,23 +144,23 @@ class ZeroLr(Rule[Settings, State]):
         planned = self.context.planned_steps
         return planned is not None and step >= self.settings.end_share * planned
 
-    def _evaluate(self, view: View, row: int, rate: float) -> None:
+    def _evaluate(self, view: sdk.View, row: int, rate: float) -> None:
         state, limits = self.state, self.settings
-        since = state.since or (view.step[row], view.time_ns[row])
+        since = state.since or view.place(row)
         updates = view.step[row] - since[0] + 1
         if updates < limits.zero_updates or state.records < limits.zero_records:
             return
         planned = self.context.planned_steps is not None
         if not state.zero:
             if planned:
-                self._fire(view, row, WARNING, since, rate, updates, "tiny")
+                self._fire(view, row, sdk.WARNING, since, rate, updates, "tiny")
         elif state.peak == 0.0:
             if state.records >= limits.zero_records_from_start and not self._improving():
-                self._fire(view, row, CRITICAL, since, rate, updates, "never")
+                self._fire(view, row, sdk.CRITICAL, since, rate, updates, "never")
         elif planned or state.last > limits.faded_ratio * state.peak:
-            self._fire(view, row, CRITICAL, since, rate, updates, "dropped")
+            self._fire(view, row, sdk.CRITICAL, since, rate, updates, "dropped")
         elif updates >= limits.faded_updates:
-            self._fire(view, row, INFO, since, rate, updates, "faded")
+            self._fire(view, row, sdk.INFO, since, rate, updates, "faded")
 
     def _improving(self) -> bool:
         """Return whether the loss falls, which is impossible at a rate that really is 0."""
@@ -185,7 +171,7 @@ class ZeroLr(Rule[Settings, State]):
 
     def _fire(
         self,
-        view: View,
+        view: sdk.View,
         row: int,
         severity: int,
         since: tuple[int, int],
@@ -193,12 +179,12 @@ class ZeroLr(Rule[Settings, State]):
         updates: int,
         kind: str,
     ) -> None:
-        state, step, level = self.state, view.step[row], grade(updates)
+        state, step, level = self.state, view.step[row], sdk.grade(updates)
         if self.already_reported(view, row, severity, level):
             return
-        what = "0" if rate == 0 else f"{number(rate)}, less than a thousandth of its peak,"
+        what = "0" if rate == 0 else f"{sdk.number(rate)}, less than a thousandth of its peak,"
         planned = self.context.planned_steps
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("learning rate", rate, "", step),
             ("peak so far", state.peak, "", None),
             ("last rate above 0", state.last, "", since[0]),
@@ -210,7 +196,7 @@ class ZeroLr(Rule[Settings, State]):
         self.fire(view, row, severity, since, summary, evidence, level=level, kind=kind)
 
 
-def _fastest(groups: list[Values], row: int) -> float | None:
+def _fastest(groups: list[sdk.Values], row: int) -> float | None:
     """Return the highest rate of all parameter groups, because one may be frozen on purpose."""
     rates = [group[row] for group in groups]
     finite = [rate for rate in rates if rate is not None and math.isfinite(rate)]

@@ -26,42 +26,30 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    OPTIMISATION,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 SIDES = 8
 """Maximum number of optimizers that are tracked."""
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(200, "updates", "Updates in balance before the alert is recovering")
-    resolve_updates: int = setting(1000, "updates", "Updates in balance before the alert is resolved")
-    recover_records: int = setting(2, "bins", "Bins in balance that are needed")
-    records_per_bin: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "in balance"
+    recover_updates: int = 200
+    resolve_updates: int = 1000
+    recover_records: int = sdk.setting(2, "bins", "Bins in balance that are needed")
+    records_per_bin: int = sdk.setting(
         50, "records", "Records in each bin; the rule compares the medians of bins"
     )
-    won_bins: int = setting(10, "bins", "Bins in a row with one loss at 0 and the other one risen")
-    zero_share: float = setting(0.02, "share of first level", "Positive loss below this share counts as 0")
-    risen_ratio: float = setting(1.5, "x first level", "Level from which the other loss has risen")
-    critic_loss: float = setting(100.0, "loss", "Absolute loss from which a loss is that of a large critic")
-    critic_growth: float = setting(10.0, "x first level", "Level from which a critic has grown")
-    growing_bins: int = setting(4, "bins", "Bins in a row, each larger than the one before")
+    won_bins: int = sdk.setting(10, "bins", "Bins in a row with one loss at 0 and the other one risen")
+    zero_share: float = sdk.setting(
+        0.02, "share of first level", "Positive loss below this share counts as 0"
+    )
+    risen_ratio: float = sdk.setting(1.5, "x first level", "Level from which the other loss has risen")
+    critic_loss: float = sdk.setting(
+        100.0, "loss", "Absolute loss from which a loss is that of a large critic"
+    )
+    critic_growth: float = sdk.setting(10.0, "x first level", "Level from which a critic has grown")
+    growing_bins: int = sdk.setting(4, "bins", "Bins in a row, each larger than the one before")
 
 
 class Side(msgspec.Struct):
@@ -75,22 +63,22 @@ class Side(msgspec.Struct):
     since: tuple[int, int] = (0, 0)
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The sides by optimizer (``""``: the primary one)."""
 
     sides: dict[str, Side] = msgspec.field(default_factory=dict)
 
 
-class AdversarialImbalance(WideRule[Settings, State]):
+class AdversarialImbalance(sdk.WideRule[Settings, State]):
     """Severity: warning."""
 
     title = "GAN training is unbalanced"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "loss-saturated")
     needs = ("loss/",)
     about = "loss"
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         columns = [
             (name.partition("/")[2], column) for name, column in view.bases.items() if self._side(name)
         ]
@@ -107,7 +95,7 @@ class AdversarialImbalance(WideRule[Settings, State]):
             name.startswith("loss/") and not suffix.isdigit() and not self.context.is_component(suffix)
         )
 
-    def _take(self, view: View, row: int, name: str, value: float) -> None:
+    def _take(self, view: sdk.View, row: int, name: str, value: float) -> None:
         sides = self.state.sides
         side = sides.get(name)
         if side is None:
@@ -116,21 +104,21 @@ class AdversarialImbalance(WideRule[Settings, State]):
             side = sides[name] = Side()
         side.waiting.append(value)
         if len(side.waiting) >= self.settings.records_per_bin:
-            level, side.waiting = middle(sorted(side.waiting)), []
+            level, side.waiting = sdk.middle(sorted(side.waiting)), []
             self._level(view, row, side, level)
             self._evaluate(view, row, name, side)
 
-    def _level(self, view: View, row: int, side: Side, level: float) -> None:
+    def _level(self, view: sdk.View, row: int, side: Side, level: float) -> None:
         if side.first is None:
             side.first = level
         if not side.low and not side.growing:
-            side.since = (view.step[row], view.time_ns[row])
+            side.since = view.place(row)
         low = side.first > 0 and 0 <= level < self.settings.zero_share * side.first
         side.low = side.low + 1 if low else 0
         side.growing = side.growing + 1 if abs(level) > abs(side.level) else 0
         side.level = level
 
-    def _evaluate(self, view: View, row: int, name: str, side: Side) -> None:
+    def _evaluate(self, view: sdk.View, row: int, name: str, side: Side) -> None:
         limits = self.settings
         others = [other for who, other in self.state.sides.items() if who != name and other.first is not None]
         if not others or _alike(side, others[0]):
@@ -144,18 +132,18 @@ class AdversarialImbalance(WideRule[Settings, State]):
         elif self.episode.state and not side.low and not large:
             self.settle(view, row)
 
-    def _fire(self, view: View, row: int, name: str, side: Side, kind: str) -> None:
-        evidence: list[Fact] = []
+    def _fire(self, view: sdk.View, row: int, name: str, side: Side, kind: str) -> None:
+        evidence: list[sdk.Fact] = []
         for who, other in sorted(self.state.sides.items()):
             evidence.append((_shown(who), other.level, "median of 50 records", view.step[row]))
             evidence.append((f"{_shown(who)} at first", other.first or 0.0, "median of 50 records", None))
-        now, first = number(side.level), number(side.first or 0.0)
+        now, first = sdk.number(side.level), sdk.number(side.first or 0.0)
         what = _shown(name) if name else "Loss"
         summary = {
             "won": f"{what} is near 0 ({now}) while the other network's loss rises",
             "unbounded": f"{what} grows without bound, {first} → {now}",
         }[kind]
-        self.fire(view, row, WARNING, side.since, summary, evidence, kind=kind)
+        self.fire(view, row, sdk.WARNING, side.since, summary, evidence, kind=kind)
 
 
 def _alike(side: Side, other: Side) -> bool:
@@ -167,46 +155,39 @@ def _shown(name: str) -> str:
     return f"loss/{name}" if name else "loss"
 
 
-def _unbounded(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "unbounded":
-        return None
+def _unbounded(case: sdk.DiagnosisContext) -> sdk.Cause:
     bound = "layer = torch.nn.utils.parametrizations.spectral_norm(layer)"
-    return Cause(
+    return sdk.Cause(
         "unbounded-critic",
         "The critic grows without bound: it has no gradient penalty or spectral norm, or too weak a one.",
         "an unbounded critic",
         (
-            Remedy("Add spectral norm to the critic's layers.", bound),
-            Remedy("Add a gradient penalty (WGAN-GP, weight 10)."),
-            remedies.lower_lr(case),
+            sdk.Remedy("Add spectral norm to the critic's layers.", bound),
+            sdk.Remedy("Add a gradient penalty (WGAN-GP, weight 10)."),
+            sdk.remedies.lower_lr(case),
         ),
         "Log the gradient norm of the critic: it grows.",
     )
 
 
-def _won(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "won":
-        return None
-    return Cause(
-        "one-sided",
-        (
-            "One network separates real from generated samples perfectly, so the other gets no "
-            "useful gradient."
+_WON = sdk.Cause(
+    "one-sided",
+    ("One network separates real from generated samples perfectly, so the other gets no useful gradient."),
+    "one network that is too strong",
+    (
+        sdk.Remedy(
+            "Lower the stronger network's learning rate, update it less often, or use label smoothing of 0.9."
         ),
-        "one network that is too strong",
-        (
-            Remedy(
-                "Lower the stronger network's learning rate, update it less often, or use label "
-                "smoothing of 0.9."
-            ),
-            Remedy(
-                "Use a loss whose gradient does not vanish: non-saturating, hinge, or Wasserstein "
-                "with penalty."
-            ),
-            Remedy("Add noise to the discriminator's inputs, or spectral norm to its layers."),
+        sdk.Remedy(
+            "Use a loss whose gradient does not vanish: non-saturating, hinge, or Wasserstein with penalty."
         ),
-        "Look at generated samples: they no longer improve.",
-    )
+        sdk.Remedy("Add noise to the discriminator's inputs, or spectral norm to its layers."),
+    ),
+    "Look at generated samples: they no longer improve.",
+)
 
 
-CAUSES = ((OPTIMISATION, _unbounded), (OPTIMISATION, _won))
+CAUSES = (
+    (sdk.OPTIMISATION, sdk.of_kind("unbounded", _unbounded)),
+    (sdk.OPTIMISATION, sdk.of_kind("won", _WON)),
+)

@@ -24,22 +24,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    DATA,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleResult,
-    RuleSettings,
-    RuleState,
-    RunEvent,
-    RunRule,
-    View,
-    count,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 TRIGGERS = frozenset(
     {"loss-spike", "nonfinite-loss", "nonfinite-grad-norm", "nonfinite-input", "nonfinite-loss-component",
@@ -50,46 +35,45 @@ KEPT = 256
 LONGEST = 200
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        20_000, "updates", "Updates without the data before the alert is recovering"
+class Settings(sdk.RuleSettings):
+    calm = "without the data"
+    recover_updates: int = 20000
+    resolve_updates: int = 50000
+    episodes: int = sdk.setting(
+        3, "episodes", "Alerts with the same data that make it likely to be the cause"
     )
-    resolve_updates: int = setting(50_000, "updates", "Updates without the data before the alert is resolved")
-    episodes: int = setting(3, "episodes", "Alerts with the same data that make it likely to be the cause")
-    merge_steps: int = setting(20, "steps", "Alerts that are closer to each other count as one")
-    max_steps_before: int = setting(2, "steps", "Largest distance of the batch to the onset of the alert")
-    same_data_share: float = setting(
+    merge_steps: int = sdk.setting(20, "steps", "Alerts that are closer to each other count as one")
+    max_steps_before: int = sdk.setting(2, "steps", "Largest distance of the batch to the onset of the alert")
+    same_data_share: float = sdk.setting(
         0.5, "share of alerts", "Share of the alerts with a named batch that must have the same data"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Names of batches by step, and the steps at which episodes started."""
 
     batches: list[tuple[int, list[str]]] = msgspec.field(default_factory=list)
     onsets: list[int] = msgspec.field(default_factory=list)
 
 
-class BadShard(RunRule[Settings, State]):
+class BadShard(sdk.RunRule[Settings, State]):
     """Warning that names the data."""
 
     title = "Alerts recur with the same data"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def on_event(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: sdk.View, event: sdk.RunEvent) -> None:
         if event.kind == "batch":
             names = sorted(set(_names(event.data.get("id"))))
             self.state.batches = [*self.state.batches, (at.step[0], names)][-KEPT:]
             self._evaluate(at)
 
-    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
+    def began(self, at: sdk.View, rule: str, subject: str, result: sdk.RuleResult) -> None:
         if rule in TRIGGERS:
             self.state.onsets = [*self.state.onsets, result.onset_step][-KEPT:]
             self._evaluate(at)
 
-    def _evaluate(self, at: View) -> None:
+    def _evaluate(self, at: sdk.View) -> None:
         limits, by_name = self.settings, self._coincidences()
         named = {step for steps in by_name.values() for step in steps}
         for name, steps in sorted(by_name.items(), key=lambda item: (-len(item[1]), -len(item[0]), item[0])):
@@ -109,13 +93,13 @@ class BadShard(RunRule[Settings, State]):
                     steps.add(step)
         return found
 
-    def _fire(self, at: View, name: str, steps: list[int]) -> None:
-        evidence: list[Fact] = [("data", name, "", steps[-1])]
+    def _fire(self, at: sdk.View, name: str, steps: list[int]) -> None:
+        evidence: list[sdk.Fact] = [("data", name, "", steps[-1])]
         evidence += [("alert", "started", "", step) for step in steps[-5:]]
         shown = ", ".join(str(step) for step in steps[-5:])
-        summary = f"{count(len(steps), 'episode')} started with {name}, at steps {shown}"
+        summary = f"{sdk.count(len(steps), 'episode')} started with {name}, at steps {shown}"
         onset = (steps[0], at.time_ns[0])
-        self.fire(at, 0, WARNING, onset, summary, evidence, level=len(steps))
+        self.fire(at, 0, sdk.WARNING, onset, summary, evidence, level=len(steps))
 
 
 def _names(identifier: Any) -> Iterator[str]:
@@ -130,25 +114,25 @@ def _names(identifier: Any) -> Iterator[str]:
         yield f"batch {identifier}"[:LONGEST]
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     reported = next((result for rule, _, result in case.episode if rule == "bad-shard"), None)
     if reported is None or (case.rule not in TRIGGERS and case.rule != "bad-shard"):
         return None
     name = next(str(fact[1]) for fact in reported.evidence if fact[0] == "data")
-    return Cause(
+    return sdk.Cause(
         "bad-shard",
         f"Likely the data: an alert starts whenever {name} is read.",
         f"the data of {name}",
         (
-            Remedy(
+            sdk.Remedy(
                 f"Exclude {name} and resume.",
                 f"dataset = [item for item in dataset if item.name != {name!r}]",
             ),
-            Remedy("Check these samples for NaN, empty or overlong inputs, and labels out of range."),
-            Remedy("Check each batch before it is used.", "run.check(batch=batch)"),
+            sdk.Remedy("Check these samples for NaN, empty or overlong inputs, and labels out of range."),
+            sdk.Remedy("Check each batch before it is used.", "run.check(batch=batch)"),
         ),
         "Train without that data: the alert does not recur.",
     )
 
 
-SHARED_CAUSES = ((DATA, _why),)
+SHARED_CAUSES = ((sdk.DATA, _why),)

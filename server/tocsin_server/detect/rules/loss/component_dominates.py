@@ -26,54 +26,37 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    OPTIMISATION,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; see Source in the module docstring.
 
     Small regularizers are common, so a share alone is only info.
     """
 
-    recover_updates: int = setting(
-        200, "updates", "Updates with a smaller share before the alert is recovering"
-    )
-    resolve_updates: int = setting(
-        1000, "updates", "Updates with a smaller share before the alert is resolved"
-    )
-    recover_records: int = setting(50, "records", "Records with a smaller share that are needed")
-    dominant_share: float = setting(
+    calm = "with a smaller share"
+    recover_updates: int = 200
+    resolve_updates: int = 1000
+    recover_records: int = sdk.setting(50, "records", "Records with a smaller share that are needed")
+    dominant_share: float = sdk.setting(
         0.99, "share of all terms", "Share of one term that is reported after dominant_records"
     )
-    dominant_records: int = setting(100, "records", "Records in a row with that share")
-    long_dominant_share: float = setting(
+    dominant_records: int = sdk.setting(100, "records", "Records in a row with that share")
+    long_dominant_share: float = sdk.setting(
         0.9, "share of all terms", "Share of one term that is reported after long_dominant_records"
     )
-    long_dominant_records: int = setting(1000, "records", "Records in a row with that share")
-    warning_ratio: float = setting(
+    long_dominant_records: int = sdk.setting(1000, "records", "Records in a row with that share")
+    warning_ratio: float = sdk.setting(
         1e4, "x all other terms", "Size of the largest term from which it is a warning"
     )
-    grown_from_share: float = setting(
+    grown_from_share: float = sdk.setting(
         0.8, "share of all terms", "Share at the start below which a dominant term has grown"
     )
-    first_records: int = setting(50, "records", "Records over which the share at the start is taken")
+    first_records: int = sdk.setting(50, "records", "Records over which the share at the start is taken")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Which term leads, since when, and its share at the start."""
 
     leader: str = ""
@@ -85,17 +68,17 @@ class State(RuleState):
     start: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class ComponentDominates(WideRule[Settings, State]):
+class ComponentDominates(sdk.WideRule[Settings, State]):
     """Info; warning if it became dominant during the run, or is 10,000 times the sum of all others."""
 
     title = "One term dominates the loss"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "nonfinite-loss-component")
     bears_on = ("metric-degradation",)
     needs = ("loss/",)
     about = "loss/*"
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         terms = {
             name[5:]: values
             for name, values in view.bases.items()
@@ -110,7 +93,7 @@ class ComponentDominates(WideRule[Settings, State]):
         """Return by how much a term may be larger than it was printed."""
         return self.context.quanta.get(f"loss/{term}", 0.0) / 2
 
-    def _one(self, view: View, row: int, sizes: dict[str, float]) -> None:
+    def _one(self, view: sdk.View, row: int, sizes: dict[str, float]) -> None:
         state, limits = self.state, self.settings
         total = sum(sizes.values())
         if total <= 0:
@@ -124,17 +107,16 @@ class ComponentDominates(WideRule[Settings, State]):
         share = sizes[leader] / (sizes[leader] + rest)
         if leader != state.leader or share < limits.long_dominant_share:
             state.much = state.often = state.apart = 0
-            state.leader, state.since = leader, (view.step[row], view.time_ns[row])
+            state.leader, state.since = leader, view.place(row)
         if share < limits.long_dominant_share:
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         state.much += 1
         state.often = state.often + 1 if share >= limits.dominant_share else 0
         state.apart = state.apart + 1 if sizes[leader] > limits.warning_ratio * rest else 0
         self._evaluate(view, row, sizes, share)
 
-    def _evaluate(self, view: View, row: int, sizes: dict[str, float], share: float) -> None:
+    def _evaluate(self, view: sdk.View, row: int, sizes: dict[str, float], share: float) -> None:
         state, limits = self.state, self.settings
         if state.often < limits.dominant_records and state.much < limits.long_dominant_records:
             return
@@ -143,19 +125,21 @@ class ComponentDominates(WideRule[Settings, State]):
             state.often >= limits.dominant_records
             and state.start.get(state.leader, 1.0) < limits.grown_from_share
         )
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             (f"loss/{name}", size, "", view.step[row]) for name, size in sorted(sizes.items())[:12]
         ]
         evidence.append(("share", 100 * share, "%", view.step[row]))
         evidence.append(("share at the start", 100 * state.start.get(state.leader, 0.0), "%", None))
-        summary = f"Loss term {state.leader} is {number(round(100 * share, 2))} % of the loss"
-        severity, kind = (WARNING, "apart" if apart else "grown") if apart or grown else (INFO, "share")
+        summary = f"Loss term {state.leader} is {sdk.number(round(100 * share, 2))} % of the loss"
+        severity, kind = (
+            (sdk.WARNING, "apart" if apart else "grown") if apart or grown else (sdk.INFO, "share")
+        )
         self.fire(view, row, severity, state.since, summary, evidence, level=severity, kind=kind)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     grown = case.result.kind == "grown"
-    return Cause(
+    return sdk.Cause(
         "unbalanced",
         f"{case.result.summary}, so the other terms are hardly trained. "
         + (
@@ -168,13 +152,13 @@ def _why(case: DiagnosisContext) -> Cause | None:
         ),
         "unbalanced terms of the loss",
         (
-            Remedy(
+            sdk.Remedy(
                 "Average the term over its elements, as the other terms do; normalize its transform, if any."
             ),
-            Remedy("Weight the terms so that their gradients have similar norms."),
+            sdk.Remedy("Weight the terms so that their gradients have similar norms."),
         ),
         "Log the gradient norm of each term: one dominates.",
     )
 
 
-CAUSES = ((OPTIMISATION, _why),)
+CAUSES = ((sdk.OPTIMISATION, _why),)

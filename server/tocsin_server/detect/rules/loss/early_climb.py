@@ -30,45 +30,27 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    OPTIMISATION,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        10, "updates", "Updates near the best median before the alert is recovering"
-    )
-    resolve_updates: int = setting(50, "updates", "Updates near the best median before the alert is resolved")
-    warm_up: int = setting(15, "records", "Records before the rule starts", least=10)
-    last_record: int = setting(150, "records", "Records after which the rule stops")
-    climb_ratio: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "near the best median"
+    recover_updates: int = 10
+    resolve_updates: int = 50
+    warm_up: int = sdk.setting(15, "records", "Records before the rule starts", least=10)
+    last_record: int = sdk.setting(150, "records", "Records after which the rule stops")
+    climb_ratio: float = sdk.setting(
         3.0, "x best", "Height, above the best median of five losses, of five losses in a row"
     )
-    above_share: float = setting(
+    above_share: float = sdk.setting(
         0.9, "share of earlier losses", "Earlier losses that these five must exceed as well"
     )
-    recovered_ratio: float = setting(
+    recovered_ratio: float = sdk.setting(
         1.5, "x best", "Median of five losses below which the loss has recovered"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """All losses so far, at most ``until``, and the best median of five of them."""
 
     losses: list[float] = msgspec.field(default_factory=list)
@@ -77,17 +59,17 @@ class State(RuleState):
     """Step and time of the newest five of them, because the onset may be in an earlier view."""
 
 
-class EarlyClimb(Rule[Settings, State]):
+class EarlyClimb(sdk.Rule[Settings, State]):
     """Warning: nothing is known yet about the usual spikes of this run."""
 
     title = "Loss climbs in the first records"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "loss-spike", "loss-divergence")
     adversarial = False
     needs = ("loss",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None or (
             len(self.state.losses) >= self.settings.last_record and not self.episode.state
         ):
@@ -102,10 +84,10 @@ class EarlyClimb(Rule[Settings, State]):
             elif self.episode.state and self.is_back(loss):
                 self.settle(view, row)
 
-    def _one(self, view: View, row: int, loss: float) -> None:
+    def _one(self, view: sdk.View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         state.losses.append(loss)
-        state.newest = [*state.newest[-4:], (view.step[row], view.time_ns[row])]
+        state.newest = [*state.newest[-4:], view.place(row)]
         newest, before = state.losses[-5:], sorted(state.losses[:-5])
         if len(state.losses) >= limits.warm_up and min(before[0], *newest) > 0:
             bar = max(
@@ -117,33 +99,37 @@ class EarlyClimb(Rule[Settings, State]):
                 self._fire(view, row, loss)
             elif self.episode.state and self.is_back(loss):
                 self.settle(view, row)
-        state.best = min(state.best, middle(sorted(newest))) if len(newest) == 5 else state.best
+        state.best = min(state.best, sdk.middle(sorted(newest))) if len(newest) == 5 else state.best
 
-    def _fire(self, view: View, row: int, loss: float) -> None:
+    def _fire(self, view: sdk.View, row: int, loss: float) -> None:
         best = self.state.best
-        if self.already_reported(view, row, WARNING, level := int(math.log2(loss / best))):
+        if self.already_reported(view, row, sdk.WARNING, level := int(math.log2(loss / best))):
             return
-        evidence: list[Fact] = [("loss", loss, "", view.step[row]), ("best loss", best, "median of 5", None)]
+        evidence: list[sdk.Fact] = [
+            ("loss", loss, "", view.step[row]),
+            ("best loss", best, "median of 5", None),
+        ]
         onset = self.state.newest[0]
         summary = (
-            f"Loss climbed {number(best)} → {number(loss)} in the first {len(self.state.losses)} records"
+            f"Loss climbed {sdk.number(best)} → {sdk.number(loss)} in the first "
+            f"{len(self.state.losses)} records"
         )
         back = self.settings.recovered_ratio * best
-        self.fire(view, row, WARNING, onset, summary, evidence, level=level, back=back)
+        self.fire(view, row, sdk.WARNING, onset, summary, evidence, level=level, back=back)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
-    return Cause(
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
+    return sdk.Cause(
         "early-divergence",
         "Likely a learning rate that is too high for untrained weights, or a warm-up that is too short.",
         "a learning rate that is too high at the start",
         (
-            remedies.lower_lr(case, 3.0),
-            Remedy("Use a longer warm-up: 1000 to 2000 steps is usual for transformers."),
-            remedies.clip(case),
+            sdk.remedies.lower_lr(case, 3.0),
+            sdk.Remedy("Use a longer warm-up: 1000 to 2000 steps is usual for transformers."),
+            sdk.remedies.clip(case),
         ),
         "Repeat the first steps with a third of the rate: the loss does not climb.",
     )
 
 
-CAUSES = ((OPTIMISATION, _why),)
+CAUSES = ((sdk.OPTIMISATION, _why),)

@@ -36,67 +36,52 @@ from typing import cast
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    INFO,
-    PACE,
-    WARNING,
-    Episode,
-    Fact,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    grade,
-    middle,
-    not_negative,
-    number,
-    positive,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(50, "updates", "Updates below the limit before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "Updates below the limit before the alert is resolved")
-    recover_records: int = setting(2, "blocks", "Blocks of 16 records below the limit that are also needed")
-    smoothing_records: int = setting(50, "records", "Records in the running median; also the warm-up")
-    first_records: int = setting(10, "records", "Records at the start whose median is the initial loss")
-    diverging_ratio: float = setting(2.0, "x best", "Smoothed loss above which it may be diverging")
-    diverging_records: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "below the limit"
+    recover_updates: int = 50
+    resolve_updates: int = 200
+    recover_records: int = sdk.setting(
+        2, "blocks", "Blocks of 16 records below the limit that are also needed"
+    )
+    smoothing_records: int = sdk.setting(50, "records", "Records in the running median; also the warm-up")
+    first_records: int = sdk.setting(10, "records", "Records at the start whose median is the initial loss")
+    diverging_ratio: float = sdk.setting(2.0, "x best", "Smoothed loss above which it may be diverging")
+    diverging_records: int = sdk.setting(
         50, "records", "Records above that limit, with the later half above the earlier"
     )
-    warm_up: int = setting(50, "records", "Records before the rule starts")
-    learned_ratio: float = setting(
+    warm_up: int = sdk.setting(50, "records", "Records before the rule starts")
+    learned_ratio: float = sdk.setting(
         0.5, "x initial loss", "Loss below which the run must have been to have learned"
     )
-    slow_rise_share: float = setting(0.4, "share of all steps", "Length of a rise from which it is info only")
-    min_rise: float = setting(0.25, "x initial loss", "Smallest rise above the best, for losses near 0")
-    recovered_before_ratio: float = setting(
+    slow_rise_share: float = sdk.setting(
+        0.4, "share of all steps", "Length of a rise from which it is info only"
+    )
+    min_rise: float = sdk.setting(0.25, "x initial loss", "Smallest rise above the best, for losses near 0")
+    recovered_before_ratio: float = sdk.setting(
         1.2, "x", "Loss up to this multiple of a level it recovered from is info only"
     )
-    critical_initial_ratio: float = setting(
+    critical_initial_ratio: float = sdk.setting(
         3.0, "x initial loss", "Lasting loss that is critical if a second signal agrees"
     )
-    critical_best_ratio: float = setting(
+    critical_best_ratio: float = sdk.setting(
         10.0, "x best", "Lasting loss that is critical if a second signal agrees"
     )
-    critical_records: int = setting(100, "records", "Records in a row at such a loss", least=1)
-    critical_norm_ratio: float = setting(
+    critical_records: int = sdk.setting(100, "records", "Records in a row at such a loss", least=1)
+    critical_norm_ratio: float = sdk.setting(
         3.0, "x norm at best loss", "Gradient norm that counts as a second signal"
     )
-    critical_growth: float = setting(
+    critical_growth: float = sdk.setting(
         1.1, "x earlier half", "Later half of these records that counts as a second signal"
     )
-    critical_skipped_share: float = setting(
+    critical_skipped_share: float = sdk.setting(
         0.2, "share of updates", "Skipped updates that count as a second signal"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Initial, best and newest losses; ``above``: consecutive medians above the ratio, one per block."""
 
     initial: float | None = None
@@ -129,17 +114,17 @@ class State(RuleState):
     """Whether an episode was open when it was let go, at the end of the run or for another process."""
 
 
-class LossDivergence(Rule[Settings, State]):
+class LossDivergence(sdk.Rule[Settings, State]):
     """Warning; critical if the loss is far above its first values and a second signal agrees."""
 
     title = "Training loss diverges"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss",)
     adversarial = False
     needs = ("loss",)
     in_blocks = True
 
-    def let_go(self) -> Episode:
+    def let_go(self) -> sdk.Episode:
         self.state.unrecovered = self.state.unrecovered or bool(self.episode.state)
         return super().let_go()
 
@@ -162,20 +147,20 @@ class LossDivergence(Rule[Settings, State]):
                 positive=kept.positive,
             )
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
-        for start in range(0, view.n, PACE):
-            losses = view.loss[start : start + PACE]
+        for start in range(0, view.n, sdk.PACE):
+            losses = view.loss[start : start + sdk.PACE]
             if self.state.positive:
                 self._block(view, start, losses)
             else:
                 self._go_silent(view, start, start + len(losses))
 
-    def _block(self, view: View, start: int, losses: Values) -> None:
+    def _block(self, view: sdk.View, start: int, losses: sdk.Values) -> None:
         """Process one block, evaluated at its end, because a climb takes several blocks."""
         state, limits, last = self.state, self.settings, start + len(losses) - 1
-        if not positive(losses):
+        if not sdk.positive(losses):
             losses = self._healthy(view, last, losses)
         kept = cast(list[float], losses)
         if not kept or not state.positive:
@@ -189,45 +174,44 @@ class LossDivergence(Rule[Settings, State]):
         if state.initial is None or len(state.recent) < limits.smoothing_records:
             return
         ordered = sorted(state.recent)
-        if middle(ordered) < state.best:
+        if sdk.middle(ordered) < state.best:
             self._best(view, last, state.initial, ordered)
         if ordered[limits.smoothing_records // 4] > state.best_upper or state.above or self.episode.state:
             self._evaluate(view, last, state.initial, ordered)
 
-    def _healthy(self, view: View, row: int, losses: Values) -> Values:
+    def _healthy(self, view: sdk.View, row: int, losses: sdk.Values) -> sdk.Values:
         """Return the finite losses above 0; a negative one stops the rule, as ratios mean nothing then."""
         if any(loss is not None and loss < 0 and math.isfinite(loss) for loss in losses):
             self.state.positive = False
             self._calm(view, row)
         return [loss for loss in losses if loss is not None and 0 < loss < math.inf]
 
-    def _left(self, view: View, start: int, losses: list[float]) -> None:
+    def _left(self, view: sdk.View, start: int, losses: list[float]) -> None:
         """Find where the current losses left the best ones for good."""
         state = self.state
         if losses[-1] <= state.best_upper:
             state.left = None
         elif state.left is None or min(losses) <= state.best_upper:
-            stretch = view.loss[start : start + PACE] if view.loss is not None else []
+            stretch = view.loss[start : start + sdk.PACE] if view.loss is not None else []
             within = [
                 row for row, loss in enumerate(stretch) if loss is not None and loss <= state.best_upper
             ]
             row = min(start + (within[-1] + 1 if within else 0), start + len(stretch) - 1)
-            state.left = (view.step[row], view.time_ns[row])
+            state.left = view.place(row)
 
-    def _beside(self, view: View, start: int) -> None:
+    def _beside(self, view: sdk.View, start: int) -> None:
         """Keep the newest gradient norms and skipped updates, which show whether the run is ruined."""
         state, kept = self.state, self.settings.critical_records
         for name, into in (("grad_norm", state.norms), ("skipped", state.skips)):
             column = view.column(name)
-            values = column[start : start + PACE] if column is not None else []
-            into += not_negative(values)
+            values = column[start : start + sdk.PACE] if column is not None else []
+            into += sdk.not_negative(values)
             del into[:-kept]
 
-    def _go_silent(self, view: View, first: int, end: int) -> None:
+    def _go_silent(self, view: sdk.View, first: int, end: int) -> None:
         """Stop checking a loss that can be 0 or negative, whose ratios mean nothing; an open episode ends."""
         for row in range(first, end):
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
 
     def _begin(self) -> None:
         """Set the initial loss to the median of the first losses."""
@@ -235,26 +219,26 @@ class LossDivergence(Rule[Settings, State]):
         if len(self.state.recent) >= first:
             self.state.initial = sorted(self.state.recent[:first])[first // 2]
 
-    def _best(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+    def _best(self, view: sdk.View, row: int, initial: float, ordered: list[float]) -> None:
         state, smooth = self.state, self.settings.smoothing_records
         upper = ordered[3 * smooth // 4]
         state.initial_upper = state.initial_upper or max(initial, upper)
-        state.best, state.best_upper, state.best_step = middle(ordered), upper, view.step[row]
+        state.best, state.best_upper, state.best_step = sdk.middle(ordered), upper, view.step[row]
         state.best_norm, state.best_norms = 0.0, state.norms.copy()
 
-    def _evaluate(self, view: View, row: int, initial: float, ordered: list[float]) -> None:
+    def _evaluate(self, view: sdk.View, row: int, initial: float, ordered: list[float]) -> None:
         state, limits = self.state, self.settings
-        smooth, lower = middle(ordered), ordered[limits.smoothing_records // 4]
+        smooth, lower = sdk.middle(ordered), ordered[limits.smoothing_records // 4]
         usual = lower <= state.best_upper or smooth <= limits.diverging_ratio * state.best
         if self.episode.back is not None and not self.is_back(smooth):
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
             if usual:  # compared with this attempt, which began after the loss had diverged
                 return
         elif usual:
             self._below(view, row)
             return
         state.above.append(smooth)
-        blocks = -(-limits.diverging_records // PACE)
+        blocks = -(-limits.diverging_records // sdk.PACE)
         del state.above[:-blocks]
         if smooth - state.best <= limits.min_rise * initial:
             self._calm(view, row)
@@ -263,11 +247,11 @@ class LossDivergence(Rule[Settings, State]):
         elif len(state.above) >= blocks and self._rising():
             self._fire(view, row, smooth, initial, "rising")
 
-    def _below(self, view: View, row: int) -> None:
+    def _below(self, view: sdk.View, row: int) -> None:
         self.state.above, self.state.unrecovered = [], False
         self._calm(view, row)
 
-    def _calm(self, view: View, row: int) -> None:
+    def _calm(self, view: sdk.View, row: int) -> None:
         """Handle a block without divergence; a level from which the loss recovered becomes known."""
         if self.episode.state:
             self.settle(view, row)
@@ -288,42 +272,44 @@ class LossDivergence(Rule[Settings, State]):
         ):
             state.ruined = []
             return False
-        blocks = -(-limits.critical_records // PACE)
+        blocks = -(-limits.critical_records // sdk.PACE)
         state.ruined = [*state.ruined, smooth][-blocks:]
         return len(state.ruined) == blocks and self._agrees()
 
     def _agrees(self) -> bool:
         state, limits = self.state, self.settings
         half = len(state.ruined) // 2
-        grows = middle(sorted(state.ruined[half:])) > limits.critical_growth * middle(
+        grows = sdk.middle(sorted(state.ruined[half:])) > limits.critical_growth * sdk.middle(
             sorted(state.ruined[:half])
         )
         if state.best_norms:
-            state.best_norm, state.best_norms = middle(sorted(state.best_norms)), []
+            state.best_norm, state.best_norms = sdk.middle(sorted(state.best_norms)), []
         steep = (
-            state.best_norm > 0 and middle(sorted(state.norms)) > limits.critical_norm_ratio * state.best_norm
+            state.best_norm > 0
+            and sdk.middle(sorted(state.norms)) > limits.critical_norm_ratio * state.best_norm
         )
         return grows or steep or sum(state.skips) > limits.critical_skipped_share * max(len(state.skips), 1)
 
-    def _fire(self, view: View, row: int, smooth: float, initial: float, kind: str) -> None:
+    def _fire(self, view: sdk.View, row: int, smooth: float, initial: float, kind: str) -> None:
         state, step = self.state, view.step[row]
         ratio = smooth / state.best
         onset = state.left or (step, view.time_ns[row])
         slow = kind == "rising" and step - onset[0] > self.settings.slow_rise_share * step
         usual = smooth <= self.settings.recovered_before_ratio * state.known
-        severity = INFO if slow or usual else CRITICAL if self._ruined(smooth) else WARNING
+        severity = sdk.INFO if slow or usual else sdk.CRITICAL if self._ruined(smooth) else sdk.WARNING
         state.highest = max(state.highest, smooth)
-        level = grade(int(ratio))
+        level = sdk.grade(int(ratio))
         if self.already_reported(view, row, severity, level):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("loss", smooth, "median of 50 records", step),
             ("best loss", state.best, "median of 50 records", state.best_step),
             ("initial loss", initial, "", None),
             ("times the best", ratio, "", None),
         ]
         summary = (
-            f"Loss rose {number(state.best)} → {number(smooth)}, {number(round(ratio, 1))} times its best"
+            f"Loss rose {sdk.number(state.best)} → {sdk.number(smooth)}, "
+            f"{sdk.number(round(ratio, 1))} times its best"
         )
         kind = "slow" if slow else kind
         back = self.settings.diverging_ratio * state.best

@@ -30,60 +30,39 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    OPTIMISATION,
-    RATE,
-    WARNING,
-    Bins,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    kendall,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(0, "updates", "Updates without a rise before the alert is recovering")
-    resolve_updates: int = setting(0, "updates", "Updates without a rise before the alert is resolved")
-    recover_records: int = setting(5, "bins", "Bins of 100 records without a rise that are needed")
-    short_bins: int = setting(10, "bins of 100 records", "Bins whose rise is reported", least=5)
-    long_bins: int = setting(20, "bins of 100 records", "Bins whose rise is a warning", least=5)
-    short_z: float = setting(3.6, "z", "Mann-Kendall score from which short_bins have a rising trend")
-    long_z: float = setting(4.5, "z", "Mann-Kendall score from which long_bins have a rising trend")
-    start_updates: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without a rise"
+    recover_updates: int = 0
+    resolve_updates: int = 0
+    recover_records: int = sdk.setting(5, "bins", "Bins of 100 records without a rise that are needed")
+    short_bins: int = sdk.setting(10, "bins of 100 records", "Bins whose rise is reported", least=5)
+    long_bins: int = sdk.setting(20, "bins of 100 records", "Bins whose rise is a warning", least=5)
+    short_z: float = sdk.setting(3.6, "z", "Mann-Kendall score from which short_bins have a rising trend")
+    long_z: float = sdk.setting(4.5, "z", "Mann-Kendall score from which long_bins have a rising trend")
+    start_updates: int = sdk.setting(
         1000, "updates", "Updates before a rise since the start of the run is reported"
     )
-    start_rise: float = setting(0.007, "relative", "Smallest rise since the start of the run")
-    rise: float = setting(0.01, "relative", "Smallest rise of the last fifth above the first fifth")
-    min_rise: float = setting(0.25, "x initial loss", "Smallest rise, for losses near 0")
-    near_zero: float = setting(0.05, "x initial loss", "Loss below which it is near 0")
-    signed_rise: float = setting(2.0, "x spread", "Smallest rise of a loss that was ever 0 or negative")
-    recovered_before_ratio: float = setting(
+    start_rise: float = sdk.setting(0.007, "relative", "Smallest rise since the start of the run")
+    rise: float = sdk.setting(0.01, "relative", "Smallest rise of the last fifth above the first fifth")
+    min_rise: float = sdk.setting(0.25, "x initial loss", "Smallest rise, for losses near 0")
+    near_zero: float = sdk.setting(0.05, "x initial loss", "Loss below which it is near 0")
+    signed_rise: float = sdk.setting(2.0, "x spread", "Smallest rise of a loss that was ever 0 or negative")
+    recovered_before_ratio: float = sdk.setting(
         1.2, "x", "Loss up to this multiple of a level it recovered from is info only"
     )
-    lr_rise_ratio: float = setting(
+    lr_rise_ratio: float = sdk.setting(
         1.2, "x rate before", "Rise of the learning rate that explains it, so that it is info only"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The last 20 bins and the learning rate at each of them; ``start``: finer bins of the first records."""
 
-    bins: Bins = msgspec.field(default_factory=lambda: Bins(100, 20))
-    start: Bins = msgspec.field(default_factory=lambda: Bins(10, 100))
+    bins: sdk.Bins = msgspec.field(default_factory=lambda: sdk.Bins(100, 20))
+    start: sdk.Bins = msgspec.field(default_factory=lambda: sdk.Bins(10, 100))
     rates: list[float] = msgspec.field(default_factory=list)
     rate: float = 0.0
     initial: float | None = None
@@ -98,11 +77,11 @@ class State(RuleState):
     """Newest distances of single losses from the median of their bin, which give the spread."""
 
 
-class LossDrift(Rule[Settings, State]):
+class LossDrift(sdk.Rule[Settings, State]):
     """Info over 1000 records, warning over 2000, unless the learning rate rises."""
 
     title = "Loss rises slowly"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-level-shift")
     adversarial = False
     needs = ("loss",)
@@ -112,17 +91,17 @@ class LossDrift(Rule[Settings, State]):
         super().discontinuity()
         self.state.rewound = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
         state = self.state
         for row in self._completed(view):
-            state.rate = (view.lr[row] if view.lr is not None else None) or state.rate
+            state.rate = view.value("lr", row) or state.rate
             state.rates = [*state.rates, state.rate][-self.settings.long_bins :]
             self._note(view.loss[row], state.bins.medians[-1])
             self._evaluate(view, row)
 
-    def _completed(self, view: View) -> Iterator[int]:
+    def _completed(self, view: sdk.View) -> Iterator[int]:
         """Yield the rows that complete a bin of 100, with the records up to there in ``start``."""
         bins, (rows, losses), at = self.state.bins, view.losses, 0
         while at < len(losses) and len(bins.medians) < self.settings.short_bins:
@@ -140,7 +119,7 @@ class LossDrift(Rule[Settings, State]):
         state.lowest = min(state.lowest, median, single)
         state.rests = [*state.rests, abs(single - median)][-64:]
 
-    def _evaluate(self, view: View, row: int) -> None:
+    def _evaluate(self, view: sdk.View, row: int) -> None:
         state, limits = self.state, self.settings
         medians = state.bins.medians
         if state.initial is None:
@@ -163,9 +142,9 @@ class LossDrift(Rule[Settings, State]):
             and not medians[-1] <= limits.recovered_before_ratio * state.known
         )
         state.highest = max(state.highest, medians[-1])
-        self._fire(view, row, span, WARNING if sure else INFO, "rate" if rose else "drift")
+        self._fire(view, row, span, sdk.WARNING if sure else sdk.INFO, "rate" if rose else "drift")
 
-    def _ends(self, view: View, row: int) -> None:
+    def _ends(self, view: sdk.View, row: int) -> None:
         """Handle a record without a rise; a level from which the loss recovered becomes known."""
         if not self.episode.state:
             return
@@ -174,70 +153,65 @@ class LossDrift(Rule[Settings, State]):
             self.state.known = max(self.state.known, self.state.highest)
             self.state.highest = 0.0
 
-    def _rises_from_the_start(self, view: View, row: int) -> bool:
+    def _rises_from_the_start(self, view: sdk.View, row: int) -> bool:
         medians = self.state.start.medians
         known = len(medians) >= 20 and view.age(row) >= self.settings.start_updates and not self.state.rewound
         return known and self._rises(medians, self.settings.long_z, self.settings.start_rise)
 
     def _rises(self, medians: list[float], z: float, rise: float) -> bool:
         limits, fifth = self.settings, len(medians) // 5
-        low, high = middle(sorted(medians[:fifth])), middle(sorted(medians[-fifth:]))
+        low, high = sdk.middle(sorted(medians[:fifth])), sdk.middle(sorted(medians[-fifth:]))
         if self.state.lowest > 0:
             initial = abs(self.state.initial or 0.0)
             least = max(rise * low, limits.min_rise * initial * (low < limits.near_zero * initial))
         else:
-            least = limits.signed_rise * 1.4826 * middle(sorted(self.state.rests))
-        return high - low > least and kendall(medians) >= z
+            least = limits.signed_rise * 1.4826 * sdk.middle(sorted(self.state.rests))
+        return high - low > least and sdk.kendall(medians) >= z
 
-    def _fire(self, view: View, row: int, span: int, severity: int, kind: str) -> None:
+    def _fire(self, view: sdk.View, row: int, span: int, severity: int, kind: str) -> None:
         medians, steps = self.state.bins.medians[-span:], self.state.bins.steps[-span:]
         onset = (steps[0], view.time_ns[row])
         finest = medians if len(medians) >= self.settings.short_bins else self.state.start.medians
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("loss before", medians[0], "median of 100 records", steps[0]),
             ("loss", medians[-1], "median of 100 records", view.step[row]),
-            ("trend", kendall(finest), "Mann-Kendall z", None),
+            ("trend", sdk.kendall(finest), "Mann-Kendall z", None),
         ]
-        over = count(view.step[row] - steps[0], "step")
-        summary = f"Loss rose slowly, {number(medians[0])} → {number(medians[-1])} in {over}"
+        over = sdk.count(view.step[row] - steps[0], "step")
+        summary = f"Loss rose slowly, {sdk.number(medians[0])} → {sdk.number(medians[-1])} in {over}"
         self.fire(view, row, severity, onset, summary, evidence, kind=kind)
 
 
-def _rate(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "rate":
-        return None
-    return Cause(
-        "rate-rises",
-        "The learning rate rises at the same time, and the loss follows it.",
-        "a rising learning rate",
-        (remedies.CHECK_SCHEDULE,),
-        "Wait until the learning rate falls: the loss falls too.",
-    )
+_RATE = sdk.Cause(
+    "rate-rises",
+    "The learning rate rises at the same time, and the loss follows it.",
+    "a rising learning rate",
+    (sdk.remedies.CHECK_SCHEDULE,),
+    "Wait until the learning rate falls: the loss falls too.",
+)
 
 
-COMPARE = Remedy("Compare an early batch with a recent one: shard, labels, scaling of the inputs.")
+COMPARE = sdk.Remedy("Compare an early batch with a recent one: shard, labels, scaling of the inputs.")
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "drift":
-        return None
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause:
     if case.rate_faded:
-        return Cause(
+        return sdk.Cause(
             "slow-divergence",
             "Likely harder data, or weights or logits that grow: the learning rate is far below its peak.",
             "data that gets harder",
-            (COMPARE, remedies.go_back(case), remedies.clip(case)),
+            (COMPARE, sdk.remedies.go_back(case), sdk.remedies.clip(case)),
             "Evaluate an early batch and a recent one with the same weights: the recent loss is higher.",
         )
-    rate = f" ({number(case.lr)})" if case.lr else ""
-    return Cause(
+    rate = f" ({sdk.number(case.lr)})" if case.lr else ""
+    return sdk.Cause(
         "slow-divergence",
         f"Likely a learning rate{rate} that is slightly too high, so that weights or logits "
         "grow, or harder data.",
         "data that gets harder",
-        (remedies.lower_lr(case, 2.0), remedies.go_back(case), remedies.clip(case)),
+        (sdk.remedies.lower_lr(case, 2.0), sdk.remedies.go_back(case), sdk.remedies.clip(case)),
         "Resume at half the learning rate: the loss stops rising.",
     )
 
 
-CAUSES = ((RATE, _rate), (OPTIMISATION, _why))
+CAUSES = ((sdk.RATE, sdk.of_kind("rate", _RATE)), (sdk.OPTIMISATION, sdk.of_kind("drift", _why)))

@@ -29,52 +29,36 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    DATA,
-    INFO,
-    MAD_TO_SIGMA,
-    OPTIMISATION,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    autocorrelations,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; see Source in the module docstring.
 
     The autocorrelations of pure noise have a spread of 0.06 (fast) and 0.12 (slow).
     """
 
-    recover_updates: int = setting(0, "updates", "Updates without oscillation before the alert is recovering")
-    resolve_updates: int = setting(0, "updates", "Updates without oscillation before the alert is resolved")
-    recover_records: int = setting(3, "windows", "Windows of 256 records without oscillation that are needed")
-    fast_window: int = setting(
+    calm = "without oscillation"
+    recover_updates: int = 0
+    resolve_updates: int = 0
+    recover_records: int = sdk.setting(
+        3, "windows", "Windows of 256 records without oscillation that are needed"
+    )
+    fast_window: int = sdk.setting(
         256, "records", "Records that are evaluated together, for oscillations of a few records"
     )
-    slow_bins: int = setting(
+    slow_bins: int = sdk.setting(
         64, "bins of 16 records", "Bins that are evaluated together, for slow oscillations"
     )
-    half_period_max: float = setting(-0.5, "autocorrelation", "Largest value at half a period")
-    period_min: float = setting(0.4, "autocorrelation", "Smallest value at a whole period")
-    min_amplitude: float = setting(0.1, "x level", "Smallest amplitude")
-    warning_growth: float = setting(
+    half_period_max: float = sdk.setting(-0.5, "autocorrelation", "Largest value at half a period")
+    period_min: float = sdk.setting(0.4, "autocorrelation", "Smallest value at a whole period")
+    min_amplitude: float = sdk.setting(0.1, "x level", "Smallest amplitude")
+    warning_growth: float = sdk.setting(
         1.5, "x amplitude before", "Growth over four windows from which it is a warning"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The last losses, their medians, and height and level of the last windows."""
 
     last: list[float] = msgspec.field(default_factory=list)
@@ -85,17 +69,17 @@ class State(RuleState):
     since: int = 0
 
 
-class LossOscillation(Rule[Settings, State]):
+class LossOscillation(sdk.Rule[Settings, State]):
     """Info; warning if the swings grow."""
 
     title = "Loss oscillates around its level"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence", "loss-saturated")
     adversarial = False
     needs = ("loss",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
         state = self.state
@@ -110,19 +94,19 @@ class LossOscillation(Rule[Settings, State]):
             if len(state.last) >= self.settings.fast_window:
                 self._window(view, rows[at - 1])
 
-    def _window(self, view: View, row: int) -> None:
+    def _window(self, view: sdk.View, row: int) -> None:
         state = self.state
-        rate = view.lr[row] if view.lr is not None else None
+        rate = view.value("lr", row)
         state.rates = [*state.rates, rate or 0.0][-5:]
-        medians = [middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
+        medians = [sdk.middle(sorted(state.last[at : at + 16])) for at in range(0, len(state.last), 16)]
         state.medians = [*state.medians, *medians][-self.settings.slow_bins :]
         self._evaluate(view, row)
         state.last = []
 
-    def _evaluate(self, view: View, row: int) -> None:
+    def _evaluate(self, view: sdk.View, row: int) -> None:
         state, limits = self.state, self.settings
         ordered = sorted(state.last)
-        level, height = middle(ordered), _spread(ordered)
+        level, height = sdk.middle(ordered), _spread(ordered)
         state.heights, state.levels = [*state.heights, height][-5:], [*state.levels, level][-5:]
         least = limits.min_amplitude * abs(level)
         period = self._period(state.last, level, height, range(1, 5), 1) if height >= least else None
@@ -130,10 +114,9 @@ class LossOscillation(Rule[Settings, State]):
             slow = sorted(state.medians)
             height = _spread(slow)
             if height >= least:
-                period = self._period(state.medians, middle(slow), height, range(2, 17), 16)
+                period = self._period(state.medians, sdk.middle(slow), height, range(2, 17), 16)
         if period is None:
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         self._fire(view, row, period, height, level)
 
@@ -151,16 +134,18 @@ class LossOscillation(Rule[Settings, State]):
         """
         low, high = center - 4 * spread, center + 4 * spread
         clipped = [low if value < low else high if value > high else value for value in values]
-        found = autocorrelations(clipped, halves)
+        found = sdk.autocorrelations(clipped, halves)
         least = min(found)
         if least > self.settings.half_period_max:
             return None
         half = halves[found.index(least)]
         return (
-            2 * half * size if autocorrelations(clipped, [2 * half])[0] >= self.settings.period_min else None
+            2 * half * size
+            if sdk.autocorrelations(clipped, [2 * half])[0] >= self.settings.period_min
+            else None
         )
 
-    def _fire(self, view: View, row: int, period: int, height: float, level: float) -> None:
+    def _fire(self, view: sdk.View, row: int, period: int, height: float, level: float) -> None:
         state, limits = self.state, self.settings
         before = state.heights[0]
         grown = (
@@ -170,15 +155,16 @@ class LossOscillation(Rule[Settings, State]):
         )
         cycle = min(state.rates) > 0 and max(state.rates) > 1.3 * min(state.rates) and period > 64
         turns = period == 2
-        severity = WARNING if grown and not cycle and not turns else INFO
-        evidence: list[Fact] = [
+        severity = sdk.WARNING if grown and not cycle and not turns else sdk.INFO
+        evidence: list[sdk.Fact] = [
             ("period", float(period), "records", view.step[row]),
             ("amplitude", height, "robust sigma", view.step[row]),
             ("amplitude before", before, "robust sigma", None),
             ("level", level, "median of 256 records", view.step[row]),
         ]
         summary = (
-            f"Loss oscillates by {number(height)} around {number(level)} with a period of {period} records"
+            f"Loss oscillates by {sdk.number(height)} around {sdk.number(level)} with a period of "
+            f"{period} records"
         )
         kind = "rate" if cycle else "turns" if turns else "swing"
         onset = (state.since, view.time_ns[row])
@@ -186,38 +172,42 @@ class LossOscillation(Rule[Settings, State]):
 
 
 def _spread(ordered: list[float]) -> float:
-    center = middle(ordered)
-    return MAD_TO_SIGMA * middle(sorted([abs(value - center) for value in ordered]))
+    center = sdk.middle(ordered)
+    return sdk.MAD_TO_SIGMA * sdk.middle(sorted([abs(value - center) for value in ordered]))
 
 
-def _turns(case: DiagnosisContext) -> Cause | None:
+def _turns(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     if case.result.kind == "swing":
         return None
     by_rate = case.result.kind == "rate"
-    return Cause(
+    return sdk.Cause(
         "by-plan",
         "The learning rate oscillates with the same period."
         if by_rate
         else "Every other record is higher, so two data sets, tasks or micro-batches likely alternate.",
         "alternating data sets or tasks",
-        (Remedy("Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"),),
+        (
+            sdk.Remedy(
+                "Log the loss of each data set under its own name.", "run.log(text_loss=a, image_loss=b)"
+            ),
+        ),
         "Log the data set of each step: it changes with the loss.",
     )
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     if case.result.kind == "rate":
         return None
     if case.rate_faded:
-        return Cause(
+        return sdk.Cause(
             "momentum",
             "Likely a momentum at the edge of stability: the learning rate is far below its peak.",
             "a momentum at the edge of stability",
-            (Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),),
+            (sdk.Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),),
             "Lower the momentum: the oscillation shrinks.",
         )
-    rate = f" ({number(case.lr)})" if case.lr else ""
-    return Cause(
+    rate = f" ({sdk.number(case.lr)})" if case.lr else ""
+    return sdk.Cause(
         "rate-high",
         (
             f"Likely a learning rate{rate} or momentum at the edge of stability, so that each "
@@ -225,11 +215,11 @@ def _why(case: DiagnosisContext) -> Cause | None:
         ),
         "a learning rate or momentum at the edge of stability",
         (
-            remedies.lower_lr(case, 2.0),
-            Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),
+            sdk.remedies.lower_lr(case, 2.0),
+            sdk.Remedy("Use a larger batch or gradient accumulation, and average the weights (EMA)."),
         ),
         "Halve the learning rate: the oscillation shrinks.",
     )
 
 
-CAUSES = ((DATA, _turns), (OPTIMISATION, _why))
+CAUSES = ((sdk.DATA, _turns), (sdk.OPTIMISATION, _why))

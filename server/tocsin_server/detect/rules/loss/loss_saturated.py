@@ -34,61 +34,39 @@ import math
 from collections.abc import Sequence
 from operator import sub
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    DATA,
-    FINE,
-    FORWARD,
-    INFO,
-    PACE,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleResult,
-    RuleSettings,
-    RuleState,
-    View,
-    chance,
-    count,
-    grade,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; "constant" as in SageMaker's UnchangedTensor (rtol 1e-5)."""
 
-    recover_updates: int = setting(
-        10, "updates", "Updates with a changing loss before the alert is recovering"
+    calm = "with a changing loss"
+    recover_updates: int = 10
+    resolve_updates: int = 100
+    constant_records: int = sdk.setting(50, "records", "Records in a row within the range")
+    constant_range: float = sdk.setting(1e-5, "relative", "Range of the loss within which it is constant")
+    few_digits_below: float = sdk.setting(
+        0.01, "loss", "Loss below which four constant decimals may be rounding"
     )
-    resolve_updates: int = setting(
-        100, "updates", "Updates with a changing loss before the alert is resolved"
-    )
-    constant_records: int = setting(50, "records", "Records in a row within the range")
-    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
-    few_digits_below: float = setting(0.01, "loss", "Loss below which four constant decimals may be rounding")
-    rounding_range: float = setting(1e-4, "loss", "Range that four decimals alone can cause")
-    round_records: int = setting(
+    rounding_range: float = sdk.setting(1e-4, "loss", "Range that four decimals alone can cause")
+    round_records: int = sdk.setting(
         500, "records", "Records in a row at a round number, if the log has few decimals"
     )
-    min_size_quanta: float = setting(
+    min_size_quanta: float = sdk.setting(
         1000.0, "x quantum", "Smallest size of a constant loss in a log with few decimals"
     )
-    warm_up: int = setting(
+    warm_up: int = sdk.setting(
         1000, "updates", "Updates from the first record, during which chance level is usual"
     )
-    clamped_records: int = setting(2, "records", "Records at the very start that reveal a clamp", least=2)
-    clamped_size: float = setting(100.0, "loss", "Smallest round number that few records reveal")
-    clamped_spacing: int = setting(10, "steps", "Smallest distance of records of which few reveal a clamp")
-    resolve_change: float = setting(0.001, "relative", "Change of the loss that ends the alert")
+    clamped_records: int = sdk.setting(2, "records", "Records at the very start that reveal a clamp", least=2)
+    clamped_size: float = sdk.setting(100.0, "loss", "Smallest round number that few records reveal")
+    clamped_spacing: int = sdk.setting(
+        10, "steps", "Smallest distance of records of which few reveal a clamp"
+    )
+    resolve_change: float = sdk.setting(0.001, "relative", "Change of the loss that ends the alert")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The current stretch of constant losses, and the loss before it."""
 
     streak: int = 0
@@ -106,30 +84,30 @@ class State(RuleState):
     """Learning rate when a loss at chance level was last checked."""
 
 
-class LossSaturated(Rule[Settings, State]):
+class LossSaturated(sdk.Rule[Settings, State]):
     """Critical at a clamp's round number, or at 0 from the start; warning at chance level or elsewhere."""
 
     title = "Loss is constant"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss", "masked-nan")
     needs = ("loss",)
     exact = True
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
         rows, values = view.losses
-        for start in range(0, len(values), PACE):
-            self._some(view, rows[start : start + PACE], values[start : start + PACE])
+        for start in range(0, len(values), sdk.PACE):
+            self._some(view, rows[start : start + sdk.PACE], values[start : start + sdk.PACE])
 
-    def _some(self, view: View, rows: Sequence[int], values: list[float]) -> None:
+    def _some(self, view: sdk.View, rows: Sequence[int], values: list[float]) -> None:
         if self._all_differ(view, rows[-1], values):
             return
         for row, loss in zip(rows, values, strict=True):
             self._one(view, row, loss)
 
-    def _all_differ(self, view: View, row: int, values: list[float]) -> bool:
+    def _all_differ(self, view: sdk.View, row: int, values: list[float]) -> bool:
         """Handle the common case quickly: no loss is close to the previous one."""
         state = self.state
         if self.episode.state or not state.streak:
@@ -141,18 +119,18 @@ class LossSaturated(Rule[Settings, State]):
         if max(high, -low) > state.largest:
             before = values[:-1]
             state.largest = max(state.largest, max(before, default=0.0), -min(before, default=0.0))
-        state.streak, state.falling, state.since = 1, True, (view.step[row], view.time_ns[row])
+        state.streak, state.falling, state.since = 1, True, view.place(row)
         state.low = state.high = state.last = values[-1]
         return True
 
-    def _one(self, view: View, row: int, loss: float) -> None:
+    def _one(self, view: sdk.View, row: int, loss: float) -> None:
         state = self.state
         low, high = (loss, loss) if not state.streak else (min(state.low, loss), max(state.high, loss))
         if not state.streak or high - low > self._range(low, high):
             state.largest = max(state.largest, abs(state.last))
             low = high = loss
             state.streak, state.falling = 0, True
-            state.since = (view.step[row], view.time_ns[row])
+            state.since = view.place(row)
         elif loss >= state.last:
             state.falling = False
         state.streak += 1
@@ -173,29 +151,29 @@ class LossSaturated(Rule[Settings, State]):
             quantum = limits.rounding_range
         return max(limits.constant_range * max(high, -low), 1.01 * quantum)
 
-    def _few(self, view: View, row: int, loss: float) -> None:
+    def _few(self, view: sdk.View, row: int, loss: float) -> None:
         """Handle identical first records that are far apart, which do not occur by chance."""
         limits, since = self.settings, self.state.since
         far = view.step[row] - since[0] >= limits.clamped_spacing * (limits.clamped_records - 1)
         least = max(limits.clamped_size, limits.min_size_quanta * self.quantum("loss"))
         if far and abs(loss) >= least and is_round(loss):
             self.state.height = loss
-            self.fire(view, row, WARNING, since, *self._describe(view, row, loss), kind="clamp")
+            self.fire(view, row, sdk.WARNING, since, *self._describe(view, row, loss), kind="clamp")
 
-    def _excursion(self, view: View, row: int, loss: float) -> None:
+    def _excursion(self, view: sdk.View, row: int, loss: float) -> None:
         """Ignore single records off a clamp: a loss that returns to it, or nearly, has not moved."""
         if abs(loss - self.state.height) > self.settings.resolve_change * abs(self.state.height):
             self.settle(view, row)
         else:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
-    def _fire(self, view: View, row: int, loss: float) -> None:
+    def _fire(self, view: sdk.View, row: int, loss: float) -> None:
         state = self.state
         kind = self._kind(view, row, loss)
-        severity = {"zero": CRITICAL, "clamp": CRITICAL, "converged": INFO}.get(kind, WARNING)
+        severity = {"zero": sdk.CRITICAL, "clamp": sdk.CRITICAL, "converged": sdk.INFO}.get(kind, sdk.WARNING)
         if kind == "zero" and self.quantum("loss") and _norm(view, row) is None:
-            severity = WARNING  # it may also be tiny
-        level = grade(state.streak // self.settings.constant_records)
+            severity = sdk.WARNING  # it may also be tiny
+        level = sdk.grade(state.streak // self.settings.constant_records)
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
         state.height = loss
@@ -204,28 +182,28 @@ class LossSaturated(Rule[Settings, State]):
         described = self._describe(view, row, loss)
         self.fire(view, row, severity, state.since, *described, level=level, kind=kind)
 
-    def _warms_up(self, view: View, row: int) -> bool:
+    def _warms_up(self, view: sdk.View, row: int) -> bool:
         """Return whether the run has only begun, so that a loss at chance level is usual."""
-        state, rate = self.state, view.lr[row] if view.lr is not None else None
+        state, rate = self.state, view.value("lr", row)
         rises = rate is not None and state.rate is not None and rate > state.rate
         state.rate = rate
         return not state.largest and (rises or view.step[row] - state.since[0] < self.settings.warm_up)
 
-    def _describe(self, view: View, row: int, loss: float) -> tuple[str, list[Fact]]:
+    def _describe(self, view: sdk.View, row: int, loss: float) -> tuple[str, list[sdk.Fact]]:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("loss", loss, "constant", view.step[row]),
             ("in a row", float(state.streak), "records", None),
             ("range", state.high - state.low, "", None),
         ]
         quantum = self.quantum("loss")
         if loss == 0 and quantum:
-            said = f"Loss has been printed as 0 (below {number(quantum / 2)})"
+            said = f"Loss has been printed as 0 (below {sdk.number(quantum / 2)})"
         else:
-            said = f"Loss has stayed at {number(round(loss, 9))}"
-        return f"{said} for {count(state.streak, 'record')}", evidence
+            said = f"Loss has stayed at {sdk.number(round(loss, 9))}"
+        return f"{said} for {sdk.count(state.streak, 'record')}", evidence
 
-    def _kind(self, view: View, row: int, loss: float) -> str:
+    def _kind(self, view: sdk.View, row: int, loss: float) -> str:
         """Return zero, clamp, chance, rounded (too few digits), converged or constant."""
         state, limits, quantum = self.state, self.settings, self.quantum("loss")
         fell = state.largest > 0 and abs(loss) < limits.few_digits_below * max(state.largest, 1e-300)
@@ -238,10 +216,10 @@ class LossSaturated(Rule[Settings, State]):
         elif is_round(loss):
             kind = "clamp"
         else:
-            kind = "chance" if chance(loss, 1e-4) else "constant"
+            kind = "chance" if sdk.chance(loss, 1e-4) else "constant"
         return kind if self._is_proved(view, row, kind, loss, quantum) else "rounded"
 
-    def _is_proved(self, view: View, row: int, kind: str, loss: float, quantum: float) -> bool:
+    def _is_proved(self, view: sdk.View, row: int, kind: str, loss: float, quantum: float) -> bool:
         """Return whether a loss that is printed with few decimals really is constant.
 
         A healthy loss may change by less than the quantum for a while. But it does not stay at ln K or at a
@@ -251,15 +229,15 @@ class LossSaturated(Rule[Settings, State]):
         if not quantum or quantum <= limits.constant_range * abs(loss):
             return True
         if kind == "zero":
-            return quantum <= FINE and not _norm(view, row)
+            return quantum <= sdk.FINE and not _norm(view, row)
         visible = abs(loss) >= limits.min_size_quanta * quantum
         return visible and (
             kind == "chance" or (kind == "clamp" and self.state.streak >= limits.round_records)
         )
 
 
-def _norm(view: View, row: int) -> float | None:
-    return view.grad_norm[row] if view.grad_norm is not None else None
+def _norm(view: sdk.View, row: int) -> float | None:
+    return view.value("grad_norm", row)
 
 
 def is_round(value: float) -> bool:
@@ -271,18 +249,18 @@ def is_round(value: float) -> bool:
     return any(abs(size / decade - digit) < 1e-5 * digit for digit in (1, 2, 5))
 
 
-_CLAMP = Remedy(
+_CLAMP = sdk.Remedy(
     "Replace the clamp by a soft bound: outside of a clamp the gradient is 0.",
     "loss = bound * torch.tanh(raw / bound)   # instead of raw.clamp(-bound, bound)",
 )
-_CRITIC = Remedy(
+_CRITIC = sdk.Remedy(
     "Bound the critic with spectral norm, a gradient penalty or layer norm.",
     "layer = torch.nn.utils.parametrizations.spectral_norm(layer)",
 )
-_TARGETS = Remedy("Check the targets of one batch: a single class, all padding, or all -100.")
+_TARGETS = sdk.Remedy("Check the targets of one batch: a single class, all padding, or all -100.")
 
 
-def _clamp(case: DiagnosisContext) -> Cause | None:
+def _clamp(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     clamped = _clamped(case)
     if clamped is None:
         return None
@@ -293,17 +271,17 @@ def _clamp(case: DiagnosisContext) -> Cause | None:
         if rule == "loss-saturated" and abs(_height(result) + value) <= 1e-5 * abs(value)
     ]
     also = f" The series {mirror[0]} is constant at the same number with the opposite sign." if mirror else ""
-    return Cause(
+    return sdk.Cause(
         "clamp",
         "The loss is constant at a round number: a clamp (or nan_to_num) cuts it off and "
         f"passes no gradient.{also} The unclamped value keeps growing.",
         "a clamp that cuts off the loss",
-        (_CLAMP, _CRITIC, remedies.lower_lr(case)),
+        (_CLAMP, _CRITIC, sdk.remedies.lower_lr(case)),
         "Log the loss before the clamp: it is outside the clamp's bounds.",
     )
 
 
-def _clamped(case: DiagnosisContext) -> RuleResult | None:
+def _clamped(case: sdk.DiagnosisContext) -> sdk.RuleResult | None:
     """Return the result for a loss at a clamp: this alert's, or one that explains gradients of 0."""
     if case.rule == "loss-saturated":
         return case.result if case.result.kind == "clamp" else None
@@ -320,24 +298,21 @@ def _clamped(case: DiagnosisContext) -> RuleResult | None:
     )
 
 
-def _height(result: RuleResult) -> float:
+def _height(result: sdk.RuleResult) -> float:
     return next(float(fact[1]) for fact in result.evidence if fact[0] == "loss")
 
 
-def _zero(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "zero":
-        return None
-    return Cause(
-        "zero-loss",
-        "The loss has been 0 from the start: a single class, ignored targets, a mask "
-        "over everything, or a weight of 0.",
-        "targets for which the loss is always 0",
-        (_TARGETS, remedies.CHECK_GRAPH),
-        "Evaluate one batch whose targets you have checked: its loss is 0.",
-    )
+_ZERO = sdk.Cause(
+    "zero-loss",
+    "The loss has been 0 from the start: a single class, ignored targets, a mask "
+    "over everything, or a weight of 0.",
+    "targets for which the loss is always 0",
+    (_TARGETS, sdk.remedies.CHECK_GRAPH),
+    "Evaluate one batch whose targets you have checked: its loss is 0.",
+)
 
 
-def _dead(case: DiagnosisContext) -> Cause | None:
+def _dead(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     if case.result.kind not in ("constant", "chance", "converged"):
         return None
     text = {
@@ -347,14 +322,14 @@ def _dead(case: DiagnosisContext) -> Cause | None:
         "input.",
         "converged": "The loss has reached its lower limit.",
     }[case.result.kind]
-    return Cause(
+    return sdk.Cause(
         "dead",
         text,
         "saturated activations or a detached graph",
-        (remedies.CHECK_GRAPH, remedies.lower_lr(case)),
+        (sdk.remedies.CHECK_GRAPH, sdk.remedies.lower_lr(case)),
         "Evaluate two different batches: their losses are equal.",
     )
 
 
-SHARED_CAUSES = ((FORWARD, _clamp),)
-CAUSES = ((DATA, _zero), (FORWARD, _dead))
+SHARED_CAUSES = ((sdk.FORWARD, _clamp),)
+CAUSES = ((sdk.DATA, sdk.of_kind("zero", _ZERO)), (sdk.FORWARD, _dead))

@@ -38,25 +38,7 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    FIRING,
-    HIDDEN,
-    MAD_TO_SIGMA,
-    PACE,
-    WARNING,
-    Fact,
-    RollingMedian,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    grade,
-    middle,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 ALMOST = 0.99
 """Share of the limits that a loss must not exceed to be passed over, so that rounding does not matter."""
@@ -74,59 +56,60 @@ The unit is the interquartile range.
 """
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        1, "updates", "Updates back at the baseline before the alert is recovering"
-    )
-    resolve_updates: int = setting(10, "updates", "Updates back at the baseline before the alert is resolved")
-    recover_records: int = setting(3, "records", "Records back at the baseline that are needed")
-    window: int = setting(50, "records", "Records in the baseline; also the warm-up", least=3)
-    deviations: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "back at the baseline"
+    recover_updates: int = 1
+    resolve_updates: int = 10
+    recover_records: int = sdk.setting(3, "records", "Records back at the baseline that are needed")
+    window: int = sdk.setting(50, "records", "Records in the baseline; also the warm-up", least=3)
+    deviations: float = sdk.setting(
         8.0, "robust sigma", "Height above the median from which a loss is an outlier"
     )
-    relative: float = setting(
+    relative: float = sdk.setting(
         0.2, "relative", "Height above the median that is also required, if all losses are positive"
     )
-    min_height: float = setting(0.02, "x first losses", "Smallest height of an outlier, for losses near 0")
-    confirm_records: int = setting(
+    min_height: float = sdk.setting(
+        0.02, "x first losses", "Smallest height of an outlier, for losses near 0"
+    )
+    confirm_records: int = sdk.setting(
         2, "records", "Outliers among the last five records before the alert is a warning"
     )
-    single_record_ratio: float = setting(
+    single_record_ratio: float = sdk.setting(
         2.0, "x median", "Loss at which one outlier is a warning, if records are far apart"
     )
-    far_apart_steps: int = setting(10, "steps", "Smallest distance of records that are far apart")
-    single_record_first_ratio: float = setting(
+    far_apart_steps: int = sdk.setting(10, "steps", "Smallest distance of records that are far apart")
+    single_record_first_ratio: float = sdk.setting(
         3.0, "x first losses", "Loss at which one outlier is always a warning"
     )
-    max_tail_ratio: float = setting(
+    max_tail_ratio: float = sdk.setting(
         30.0, "x median", "Loss that is an outlier whatever the tail of the run's own losses"
     )
-    high_records: int = setting(
+    high_records: int = sdk.setting(
         5, "records", "Records in a row above high_ratio that are outliers whatever the tail", least=2
     )
-    high_ratio: float = setting(3.0, "x median", "Height of these records")
-    critical_ratio: float = setting(3.0, "x median", "Lasting height that is critical")
-    critical_lost_share: float = setting(
+    high_ratio: float = sdk.setting(3.0, "x median", "Height of these records")
+    critical_ratio: float = sdk.setting(3.0, "x median", "Lasting height that is critical")
+    critical_lost_share: float = sdk.setting(
         0.5, "share of progress", "Part of what was learned that must also be lost"
     )
-    critical_records: int = setting(
+    critical_records: int = sdk.setting(
         10, "records", "Records in a row above the critical height that make it critical"
     )
-    recovered_within: float = setting(
+    recovered_within: float = sdk.setting(
         0.05, "relative", "Distance from the baseline within which the loss has recovered"
     )
-    new_baseline_records: int = setting(
+    new_baseline_records: int = sdk.setting(
         200, "records", "Records at a new level after which it is the baseline of further spikes"
     )
-    quiet_records_after_nan: int = setting(50, "records", "Records without alerts after a non-finite loss")
+    quiet_records_after_nan: int = sdk.setting(
+        50, "records", "Records without alerts after a non-finite loss"
+    )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """``base``: the baseline; ``outside``: records beyond it; ``recent``: which of the last five were."""
 
-    base: RollingMedian = msgspec.field(default_factory=lambda: RollingMedian(50))
+    base: sdk.RollingMedian = msgspec.field(default_factory=lambda: sdk.RollingMedian(50))
     first: float = 0.0
     """Mean size of the losses of the first window, for the absolute floor."""
     given: bool = False
@@ -151,11 +134,11 @@ class State(RuleState):
     """Number of the record with which the stretch of the newest peak started."""
 
 
-class LossSpike(Rule[Settings, State]):
+class LossSpike(sdk.Rule[Settings, State]):
     """Warning when confirmed, critical when far above for ten consecutive records."""
 
     title = "Training loss spikes"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss", "loss-divergence")
     adversarial = False
     needs = ("loss",)
@@ -165,7 +148,7 @@ class LossSpike(Rule[Settings, State]):
         first, positive = self.state.first, self.state.positive
         self.state = State(first=first, positive=positive, given=True)
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
         row, losses, n = 0, view.loss, view.n
@@ -177,7 +160,7 @@ class LossSpike(Rule[Settings, State]):
                     return
                 limit = self._least_limit()
                 if 0.0 < (losses[row] or 0.0) <= limit:
-                    row = self.state.base.pass_over(losses, row, min(row + PACE, n), limit)
+                    row = self.state.base.pass_over(losses, row, min(row + sdk.PACE, n), limit)
                     continue
             loss = losses[row]
             if loss is not None:
@@ -188,7 +171,7 @@ class LossSpike(Rule[Settings, State]):
         """Return the highest loss that neither exceeds the baseline nor the least limit."""
         if not self._calm():
             return -math.inf
-        return max(self._least_limit(), max(self.state.base.arrived[PACE:], default=-math.inf))
+        return max(self._least_limit(), max(self.state.base.arrived[sdk.PACE :], default=-math.inf))
 
     def _least_limit(self) -> float:
         """Return a loss that leaves no baseline within the next ``PACE`` records; -inf if there is none.
@@ -198,7 +181,9 @@ class LossSpike(Rule[Settings, State]):
         limits = self.settings
         if not self.state.positive:
             return -math.inf
-        return (1 + ALMOST * min(limits.relative, limits.high_ratio - 1)) * self.state.base.least_median(PACE)
+        return (1 + ALMOST * min(limits.relative, limits.high_ratio - 1)) * self.state.base.least_median(
+            sdk.PACE
+        )
 
     def _calm(self) -> bool:
         """Return whether the baseline is known and nothing exceeds it, now or shortly before."""
@@ -206,7 +191,7 @@ class LossSpike(Rule[Settings, State]):
         full = len(state.base.arrived) >= self.settings.window
         return full and not (state.recent or state.muted or state.row or self.episode.state)
 
-    def _one(self, view: View, row: int, loss: float) -> None:
+    def _one(self, view: sdk.View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         if not math.isfinite(loss):
             state.muted = limits.quiet_records_after_nan
@@ -224,13 +209,13 @@ class LossSpike(Rule[Settings, State]):
             state.base.push(loss)
             state.muted -= state.muted > 0
 
-    def _count(self, view: View, row: int, loss: float) -> None:
+    def _count(self, view: sdk.View, row: int, loss: float) -> None:
         """Count consecutive losses that are high for this baseline, tail included."""
         state, base = self.state, self.state.base
         if state.row == 0:
             half = self.quantum("loss") / 2
             state.bar = max(self.settings.high_ratio * (base.median + half) + half, base.ordered[-3])
-            state.row_from = (view.step[row], view.time_ns[row])
+            state.row_from = view.place(row)
         state.row = state.row + 1 if state.positive and loss > state.bar else 0
 
     def _warm_up(self, loss: float) -> None:
@@ -251,7 +236,7 @@ class LossSpike(Rule[Settings, State]):
             return False
         median = base.median
         height = loss - median
-        if height < limits.deviations * HIDDEN * self.quantum("loss"):
+        if height < limits.deviations * sdk.HIDDEN * self.quantum("loss"):
             return False
         if state.positive and median <= 0.0:
             return loss > state.first  # most losses are 0, so the ratio of any other is infinite
@@ -265,8 +250,8 @@ class LossSpike(Rule[Settings, State]):
         """Check the limit in logarithms, because losses of small batches are skewed."""
         height = math.log(loss / median)
         logs = [math.log(value / median) for value in self.state.base.arrived if value > 0]
-        spread = middle(sorted([abs(log) for log in logs]))
-        if height <= self.settings.deviations * MAD_TO_SIGMA * spread:
+        spread = sdk.middle(sorted([abs(log) for log in logs]))
+        if height <= self.settings.deviations * sdk.MAD_TO_SIGMA * spread:
             return False
         tail = max(beyond(sorted(logs[:-LEAD_IN])), usual_peak(self.state.peaks))
         return height > min(tail, math.log(self.settings.max_tail_ratio))
@@ -286,14 +271,14 @@ class LossSpike(Rule[Settings, State]):
         else:
             state.peaks, state.noted = [*state.peaks, height][-PEAKS:], number
 
-    def _closely(self, view: View, row: int, loss: float) -> None:
+    def _closely(self, view: sdk.View, row: int, loss: float) -> None:
         """Check records one by one while a loss exceeds the baseline, or did shortly before."""
         state, limits = self.state, self.settings
         leaves = self._leaves(loss)
         if leaves and not any(state.recent) and not self.episode.state:
             self._note(view.first + row, loss)
             hidden = state.row >= self.settings.high_records
-            state.onset = state.row_from if hidden else (view.step[row], view.time_ns[row])
+            state.onset = state.row_from if hidden else view.place(row)
             state.peak = loss
             state.baseline = state.base.median
         state.recent = [*state.recent, leaves][-5:]
@@ -309,7 +294,7 @@ class LossSpike(Rule[Settings, State]):
         if len(state.outside) >= limits.new_baseline_records:
             self._adopt()
 
-    def _outside(self, view: View, row: int, loss: float) -> None:
+    def _outside(self, view: sdk.View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         state.outside.append(loss)
         median = state.base.median
@@ -320,15 +305,15 @@ class LossSpike(Rule[Settings, State]):
         if not confirmed:
             self.pend(view, row, state.onset, *self._describe(view, row))
             return
-        severity = CRITICAL if state.high >= limits.critical_records else WARNING
-        level = grade(len(state.outside)) + 10 * grade(int(state.peak / median) if median > 0 else 1)
+        severity = sdk.CRITICAL if state.high >= limits.critical_records else sdk.WARNING
+        level = sdk.grade(len(state.outside)) + 10 * sdk.grade(int(state.peak / median) if median > 0 else 1)
         if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._describe(view, row)
         back = state.baseline + max(limits.recovered_within * abs(state.baseline), 3 * state.base.sigma)
         self.fire(view, row, severity, state.onset, summary, evidence, level=level, back=back)
 
-    def _enough(self, view: View, row: int, loss: float, median: float) -> bool:
+    def _enough(self, view: sdk.View, row: int, loss: float, median: float) -> bool:
         """Return whether this record alone is a warning: records are far apart, or the loss is very high."""
         limits = self.settings
         before = view.step[row - 1] if row else (view.before or (view.step[0],))[0]
@@ -345,7 +330,7 @@ class LossSpike(Rule[Settings, State]):
             return lost and loss > self.settings.critical_ratio * median
         return loss - median > 10 * self.settings.deviations * self.state.base.sigma
 
-    def _inside(self, view: View, row: int, loss: float) -> None:
+    def _inside(self, view: sdk.View, row: int, loss: float) -> None:
         """Handle a loss within the limit: update the baseline, and end the alert once it is near it."""
         state, limits = self.state, self.settings
         median = state.base.median
@@ -360,35 +345,35 @@ class LossSpike(Rule[Settings, State]):
         if near:
             self._close(view, row)
         else:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
-    def _close(self, view: View, row: int) -> None:
-        if self.episode.state == FIRING:
+    def _close(self, view: sdk.View, row: int) -> None:
+        if self.episode.state == sdk.FIRING:
             self.episode.summary, self.episode.evidence = self._describe(view, row)
-        self.settle(view, row, at_once=self.episode.state != FIRING and not any(self.state.recent))
+        self.settle(view, row, at_once=self.episode.state != sdk.FIRING and not any(self.state.recent))
         if not self.episode.state:
             self.state.outside, self.state.recent = [], []
 
     def _adopt(self) -> None:
         """Measure further spikes from the current level, because the loss stays there."""
         state, limits = self.state, self.settings
-        base = RollingMedian(limits.window)
+        base = sdk.RollingMedian(limits.window)
         for loss in state.outside[-limits.window :]:
             base.push(loss)
         state.base, state.outside, state.recent = base, [], []
 
-    def _describe(self, view: View, row: int) -> tuple[str, list[Fact]]:
+    def _describe(self, view: sdk.View, row: int) -> tuple[str, list[sdk.Fact]]:
         state = self.state
         median, sigma = state.baseline, state.base.sigma
         steps = view.step[row] - state.onset[0]
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("baseline", median, "median of 50 records", state.onset[0]),
             ("peak", state.peak, "", None),
             ("deviation", (state.peak - median) / sigma if sigma > 0 else math.inf, "robust sigma", None),
             ("duration", float(steps), "steps", None),
         ]
-        where = f"at step {state.onset[0]}" if steps <= 0 else f"within {count(steps, 'step')}"
-        return f"Loss spiked {number(median)} → {number(state.peak)} {where}", evidence
+        where = f"at step {state.onset[0]}" if steps <= 0 else f"within {sdk.count(steps, 'step')}"
+        return f"Loss spiked {sdk.number(median)} → {sdk.number(state.peak)} {where}", evidence
 
 
 def beyond(logs: list[float]) -> float:
@@ -413,4 +398,4 @@ def usual_peak(peaks: list[float]) -> float:
         return 0.0
     ordered = sorted(peaks)
     quarter = len(ordered) // 4
-    return middle(ordered) + GUMBEL * (ordered[-1 - quarter] - ordered[quarter])
+    return sdk.middle(ordered) + GUMBEL * (ordered[-1 - quarter] - ordered[quarter])

@@ -27,62 +27,44 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    OPTIMISATION,
-    ROUNDED,
-    Bins,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    falls,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds as in torch's ReduceLROnPlateau, with a patience that scales with the run's length."""
 
-    recover_updates: int = setting(0, "updates", "Updates after a new best before the alert is recovering")
-    resolve_updates: int = setting(0, "updates", "Updates after a new best before the alert is resolved")
-    recover_records: int = setting(1, "records", "Records after a new best that are needed")
-    patience: int = setting(3000, "records", "Records without a new best")
-    patience_share: float = setting(0.5, "share of the run so far", "Part of the run without a new best")
-    better_by: float = setting(0.005, "relative", "Fall below the best that counts as a new best")
-    signed_better_by: float = setting(0.5, "x spread", "The same, for a loss that was ever 0 or negative")
-    falling_z: float = setting(1.0, "z", "Mann-Whitney score above which the loss is still falling")
-    rising_z: float = setting(
+    calm = "after a new best"
+    recover_updates: int = 0
+    resolve_updates: int = 0
+    recover_records: int = sdk.setting(1, "records", "Records after a new best that are needed")
+    patience: int = sdk.setting(3000, "records", "Records without a new best")
+    patience_share: float = sdk.setting(0.5, "share of the run so far", "Part of the run without a new best")
+    better_by: float = sdk.setting(0.005, "relative", "Fall below the best that counts as a new best")
+    signed_better_by: float = sdk.setting(0.5, "x spread", "The same, for a loss that was ever 0 or negative")
+    falling_z: float = sdk.setting(1.0, "z", "Mann-Whitney score above which the loss is still falling")
+    rising_z: float = sdk.setting(
         3.0, "z", "Mann-Whitney score above which the loss is rising, which other rules report"
     )
-    compared_medians: int = setting(
+    compared_medians: int = sdk.setting(
         20, "medians", "Medians needed in each of the two quarters that are compared"
     )
-    signed_level_spread: float = setting(
+    signed_level_spread: float = sdk.setting(
         3.0, "x spread", "Range of the last half's medians, for a loss that was ever 0 or negative"
     )
-    low_lr_ratio: float = setting(
+    low_lr_ratio: float = sdk.setting(
         0.5, "x peak rate", "Learning rate below which a plateau is the end of the schedule"
     )
-    lr_fall: float = setting(
+    lr_fall: float = sdk.setting(
         0.02, "relative", "Fall of the learning rate since the best that shows an active schedule"
     )
-    converged_ratio: float = setting(0.02, "x initial loss", "Loss below which the run has converged")
+    converged_ratio: float = sdk.setting(0.02, "x initial loss", "Loss below which the run has converged")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The best median so far and where; peak and current learning rate."""
 
-    bins: Bins = msgspec.field(default_factory=lambda: Bins(50, 1))
-    course: Bins = msgspec.field(default_factory=lambda: Bins(1, 160, grow=True))
+    bins: sdk.Bins = msgspec.field(default_factory=lambda: sdk.Bins(50, 1))
+    course: sdk.Bins = msgspec.field(default_factory=lambda: sdk.Bins(1, 160, grow=True))
     """The medians of the whole run, evenly thinned."""
     rests: list[float] = msgspec.field(default_factory=list)
     """Newest distances of single losses from the median of their bin, which give the spread."""
@@ -97,51 +79,50 @@ class State(RuleState):
     rate: float = 0.0
 
 
-class Plateau(Rule[Settings, State]):
+class Plateau(sdk.Rule[Settings, State]):
     """Info only, because runs with a constant rate always end on a plateau."""
 
     title = "Loss has stopped falling"
-    severity = INFO
+    severity = sdk.INFO
     inhibited_by = ("nonfinite-loss", "loss-divergence", "not-learning", "loss-saturated", "zero-lr")
     adversarial = False
     bears_on = ()
     needs = ("loss",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         state = self.state
         if view.loss is None:
             return
         for row in state.bins.extend(view):
-            rate = view.lr[row] if view.lr is not None else None
+            rate = view.value("lr", row)
             if rate is not None and math.isfinite(rate):
                 state.peak, state.rate = max(state.peak, rate), rate
             self._note(view, row)
             self._evaluate(view, row, state.bins.medians[-1])
 
-    def _note(self, view: View, row: int) -> None:
+    def _note(self, view: sdk.View, row: int) -> None:
         state, level = self.state, self.state.bins.medians[-1]
-        loss = view.loss[row] if view.loss is not None else None
+        loss = view.value("loss", row)
         single = level if loss is None else loss
         state.n += state.bins.size
         state.course.push(view.step[row], level)
         state.lowest = min(state.lowest, level, single)
         state.rests = [*state.rests, abs(single - level)][-64:]
 
-    def _evaluate(self, view: View, row: int, level: float) -> None:
+    def _evaluate(self, view: sdk.View, row: int, level: float) -> None:
         state, limits = self.state, self.settings
         if state.initial is None:
             state.initial = level
         if state.best == math.inf or level < state.best - self._least():
             state.best, state.best_n, state.best_rate = level, state.n, state.rate
-            state.best_at = (view.step[row], view.time_ns[row])
-            if self.episode.state:
-                self.settle(view, row)
+            state.best_at = view.place(row)
+            self.settle(view, row)
             return
         waited = state.n - state.best_n
         if (
             waited >= max(limits.patience, limits.patience_share * state.n)
-            and ROUNDED * self.quantum("loss") <= self._least()
+            and sdk.ROUNDED * self.quantum("loss") <= self._least()
             and self._matters(state.initial)
             and self._stands()
         ):
@@ -159,7 +140,7 @@ class Plateau(Rule[Settings, State]):
 
     def _spread(self) -> float:
         """Return 1.4826 MAD of single losses around the median of their bin."""
-        return 1.4826 * middle(sorted(self.state.rests))
+        return 1.4826 * sdk.middle(sorted(self.state.rests))
 
     def _stands(self) -> bool:
         """Return whether the newest quarter of the run is neither below nor above the previous quarter."""
@@ -170,7 +151,7 @@ class Plateau(Rule[Settings, State]):
         half = medians[-2 * quarter :]
         if self.state.lowest <= 0 and max(half) - min(half) > limits.signed_level_spread * self._spread():
             return False
-        z = falls(medians[-2 * quarter : -quarter], medians[-quarter:])
+        z = sdk.falls(medians[-2 * quarter : -quarter], medians[-quarter:])
         return -limits.rising_z < z < limits.falling_z
 
     def _matters(self, initial: float) -> bool:
@@ -180,43 +161,43 @@ class Plateau(Rule[Settings, State]):
         falls = state.rate < (1 - limits.lr_fall) * state.best_rate
         return not converged and not ended and not falls
 
-    def _fire(self, view: View, row: int, waited: int) -> None:
+    def _fire(self, view: sdk.View, row: int, waited: int) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("best loss", state.best, "median of 50 records", state.best_at[0]),
             ("records since", float(waited), "records", None),
         ]
         if state.peak:
             evidence.append(("learning rate", state.rate, "", view.step[row]))
-        since = count(view.step[row] - state.best_at[0], "step")
-        summary = f"Loss has not been below {number(state.best)} for {since}"
-        self.fire(view, row, INFO, state.best_at, summary, evidence)
+        since = sdk.count(view.step[row] - state.best_at[0], "step")
+        summary = f"Loss has not been below {sdk.number(state.best)} for {since}"
+        self.fire(view, row, sdk.INFO, state.best_at, summary, evidence)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     if case.rate_faded:
-        return Cause(
+        return sdk.Cause(
             "limit",
             "Likely the limit of model and data: the learning rate is far below its peak.",
             "the limit of model and data",
-            (Remedy("Stop the run if the validation metric no longer improves."),),
+            (sdk.Remedy("Stop the run if the validation metric no longer improves."),),
             "Check the validation metric: it no longer improves.",
         )
-    rate = f" ({number(case.lr)})" if case.lr else ""
-    return Cause(
+    rate = f" ({sdk.number(case.lr)})" if case.lr else ""
+    return sdk.Cause(
         "rate-high",
         f"Likely a learning rate{rate} that is too high for a lower loss; it may also be the "
         "limit of model and data.",
         "a learning rate that is still too high",
         (
-            Remedy(
+            sdk.Remedy(
                 "Lower the learning rate when the loss stops falling.",
                 "scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.3, patience=5)",
             ),
-            remedies.lower_lr(case, 3.0),
+            sdk.remedies.lower_lr(case, 3.0),
         ),
         "Divide the learning rate by 3: the loss falls again.",
     )
 
 
-CAUSES = ((OPTIMISATION, _why),)
+CAUSES = ((sdk.OPTIMISATION, _why),)

@@ -29,23 +29,7 @@ from itertools import pairwise
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    DATA,
-    OPTIMISATION,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleResult,
-    RuleSettings,
-    RuleState,
-    RunEvent,
-    RunRule,
-    View,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 TRIGGERS = frozenset(
     {
@@ -59,27 +43,24 @@ CLOCKS = 16
 """Maximum number of kinds of recurring events that are kept."""
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        20_000, "updates", "Updates without an episode before the alert is recovering"
-    )
-    resolve_updates: int = setting(
-        50_000, "updates", "Updates without an episode before the alert is resolved"
-    )
-    episodes: int = setting(3, "episodes", "Alerts that make the instability recurrent")
-    merge_steps: int = setting(100, "steps", "Alerts that are closer to each other count as one")
-    merge_share: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without an episode"
+    recover_updates: int = 20000
+    resolve_updates: int = 50000
+    episodes: int = sdk.setting(3, "episodes", "Alerts that make the instability recurrent")
+    merge_steps: int = sdk.setting(100, "steps", "Alerts that are closer to each other count as one")
+    merge_share: float = sdk.setting(
         0.02, "share of the step", "Alerts that are closer to each other count as one"
     )
-    periodic_variation: float = setting(
+    periodic_variation: float = sdk.setting(
         0.25, "sigma / mean", "Variation of the distances below which they are periodic"
     )
-    same_period_within: float = setting(0.1, "relative", "Difference up to which two periods are the same")
+    same_period_within: float = sdk.setting(
+        0.1, "relative", "Difference up to which two periods are the same"
+    )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Steps of episodes and of recurring events: restarts of the rate, evaluations, checkpoints."""
 
     steps: list[int] = msgspec.field(default_factory=list)
@@ -87,16 +68,16 @@ class State(RuleState):
     clocks: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
-class RecurrentInstability(RunRule[Settings, State]):
+class RecurrentInstability(sdk.RunRule[Settings, State]):
     """Warning at the third episode."""
 
     title = "Instability keeps recurring"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
+    def began(self, at: sdk.View, rule: str, subject: str, result: sdk.RuleResult) -> None:
         if rule == "lr-restart":
             self._tick("learning rate restarts", result.onset_step)
-        if rule not in TRIGGERS or result.severity < WARNING:
+        if rule not in TRIGGERS or result.severity < sdk.WARNING:
             return
         state, limits, step = self.state, self.settings, result.onset_step
         least = max(limits.merge_steps, int(limits.merge_share * step))
@@ -106,7 +87,7 @@ class RecurrentInstability(RunRule[Settings, State]):
         if len(state.steps) >= limits.episodes:
             self._fire(at)
 
-    def on_event(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: sdk.View, event: sdk.RunEvent) -> None:
         if event.kind == "phase" and event.data.get("state") == "begin":
             self._tick(f"{str(event.data.get('name', ''))[:40]} phases", at.step[0])
         elif event.kind in ("checkpoint", "epoch"):
@@ -117,7 +98,7 @@ class RecurrentInstability(RunRule[Settings, State]):
         if clock in clocks or len(clocks) < CLOCKS:
             clocks[clock] = [*clocks.get(clock, []), step][-KEPT:]
 
-    def _fire(self, at: View) -> None:
+    def _fire(self, at: sdk.View) -> None:
         state, limits = self.state, self.settings
         mean, variation = _rhythm(state.steps)
         periodic = variation < limits.periodic_variation
@@ -126,7 +107,7 @@ class RecurrentInstability(RunRule[Settings, State]):
             for clock, steps in state.clocks.items()
             if len(steps) >= 2 and abs(_rhythm(steps)[0] - mean) <= limits.same_period_within * mean
         )
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("episodes", float(len(state.steps)), "", state.steps[-1]),
             ("mean distance", mean, "steps", None),
             ("variation of distances", variation, "sigma/mean", None),
@@ -136,11 +117,11 @@ class RecurrentInstability(RunRule[Settings, State]):
         lately = "most recently " if len(state.steps) > 5 else ""
         summary = f"Training became unstable {len(state.steps)} times, {lately}at steps {shown}"
         if periodic:
-            summary += f": every {number(round(mean))} steps"
+            summary += f": every {sdk.number(round(mean))} steps"
             summary += f", as often as {matches[0]}" if matches else ""
         kind = "matched" if periodic and matches else "periodic" if periodic else "recurrent"
         onset = (state.steps[0], at.time_ns[0])
-        self.fire(at, 0, WARNING, onset, summary, evidence, level=len(state.steps), kind=kind)
+        self.fire(at, 0, sdk.WARNING, onset, summary, evidence, level=len(state.steps), kind=kind)
 
 
 def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
@@ -151,7 +132,7 @@ def _rhythm(steps: Sequence[int]) -> tuple[float, float]:
     return mean, sigma / mean if mean else math.inf
 
 
-def _periodic(case: DiagnosisContext) -> Cause | None:
+def _periodic(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     if case.result.kind == "recurrent":
         return None
     same = [str(fact[1]) for fact in case.result.evidence if fact[0] == "the same period"]
@@ -160,35 +141,35 @@ def _periodic(case: DiagnosisContext) -> Cause | None:
         if same
         else "is periodic: a cycle of the schedule, an epoch, or one data shard"
     )
-    return Cause(
+    return sdk.Cause(
         "periodic",
         f"The instability {matched}; what recurs with it is the likely cause.",
         "something that recurs with the same period",
         (
-            Remedy(
+            sdk.Remedy(
                 "Name each batch, so that the shard is recorded.", "run.batch({'shard': shard, 'index': i})"
             ),
-            Remedy("Declare intended restarts of the schedule.", 'run.expect("lr-restart", steps=[...])'),
-            Remedy("Shuffle each epoch with a different seed and check whether the steps change."),
+            sdk.Remedy("Declare intended restarts of the schedule.", 'run.expect("lr-restart", steps=[...])'),
+            sdk.Remedy("Shuffle each epoch with a different seed and check whether the steps change."),
         ),
         "Change the data order: the instability moves to other steps.",
     )
 
 
-def _at_the_edge(case: DiagnosisContext) -> Cause:
+def _at_the_edge(case: sdk.DiagnosisContext) -> sdk.Cause:
     """Return the cause of spikes at irregular intervals."""
     lower = "Reduce Adam's beta2 to 0.95."
     less = "Clip gradients at the usual norm: it recurs less often."
     if not case.rate_faded:
         lower = "Reduce the peak learning rate by a third, or Adam's beta2 to 0.95."
         less = "Reduce the learning rate by a third: it recurs less often."
-    return Cause(
+    return sdk.Cause(
         "at-the-edge",
         "It recurs at irregular intervals: training is at the edge of stability, and some batches exceed it.",
         "training at the edge of stability",
-        (Remedy(lower), Remedy("Clip gradients at the usual norm.")),
+        (sdk.Remedy(lower), sdk.Remedy("Clip gradients at the usual norm.")),
         less,
     )
 
 
-CAUSES = ((DATA, _periodic), (OPTIMISATION, _at_the_edge))
+CAUSES = ((sdk.DATA, _periodic), (sdk.OPTIMISATION, _at_the_edge))

@@ -31,53 +31,32 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    DATA,
-    PACE,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        20, "updates", "Updates near the earlier level before the alert is recovering"
-    )
-    resolve_updates: int = setting(
-        100, "updates", "Updates near the earlier level before the alert is resolved"
-    )
-    level_records: int = setting(40, "records", "Records whose median is the level before the jump")
-    learned_ratio: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "near the earlier level"
+    recover_updates: int = 20
+    resolve_updates: int = 100
+    level_records: int = sdk.setting(40, "records", "Records whose median is the level before the jump")
+    learned_ratio: float = sdk.setting(
         0.7, "x initial loss", "Loss below which the run must have been to have learned"
     )
-    loss_within: float = setting(
+    loss_within: float = sdk.setting(
         0.06, "relative", "Distance from the first loss within which the loss is back at it"
     )
-    norm_within: float = setting(
+    norm_within: float = sdk.setting(
         0.15, "relative", "Distance from the first gradient norm within which the norm must be too"
     )
-    recovered_share: float = setting(
+    recovered_share: float = sdk.setting(
         0.1, "share of total decrease", "Distance above the level before within which it has recovered"
     )
-    confirm_records: int = setting(
+    confirm_records: int = sdk.setting(
         6, "records", "Records after the jump that must still be in the upper half of the decrease"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """First loss and norm, the last losses, and the jump that waits for confirmation."""
 
     norm: float | None = None
@@ -93,11 +72,11 @@ class State(RuleState):
     after: list[float] = msgspec.field(default_factory=list)
 
 
-class WeightsReset(Rule[Settings, State]):
+class WeightsReset(sdk.Rule[Settings, State]):
     """Critical, because everything learned is lost."""
 
     title = "Loss returned to initial value"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss",)
     adversarial = False
     needs = ("loss",)
@@ -133,13 +112,13 @@ class WeightsReset(Rule[Settings, State]):
             self.discontinuity()
             self.resume(step)
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.loss is None:
             return
-        for start in range(0, view.n, PACE):
-            self._block(view, start, min(start + PACE, view.n))
+        for start in range(0, view.n, sdk.PACE):
+            self._block(view, start, min(start + sdk.PACE, view.n))
 
-    def _block(self, view: View, start: int, stop: int) -> None:
+    def _block(self, view: sdk.View, start: int, stop: int) -> None:
         """Process one block, so that results do not depend on how many records came at once."""
         rows, losses = view.losses_between(start, stop)
         if losses and not self._nothing_new(view, losses):
@@ -151,11 +130,11 @@ class WeightsReset(Rule[Settings, State]):
         state, limits = self.state, self.settings
         if state.learned_at is not None or state.initial is None or len(state.last) < limits.level_records:
             return
-        way = state.initial - middle(sorted(state.last[-limits.level_records :]))
+        way = state.initial - sdk.middle(sorted(state.last[-limits.level_records :]))
         if way > (1 - limits.learned_ratio) * abs(state.initial):
             state.learned_at = step
 
-    def _nothing_new(self, view: View, losses: list[float]) -> bool:
+    def _nothing_new(self, view: sdk.View, losses: list[float]) -> bool:
         """Handle the common cases quickly: every loss is below, or above, any that a jump could reach."""
         state = self.state
         if state.initial is None or state.jump is not None or self.episode.state:
@@ -170,7 +149,7 @@ class WeightsReset(Rule[Settings, State]):
             del state.last[: -self.settings.level_records]
         return True
 
-    def _one(self, view: View, row: int, loss: float) -> None:
+    def _one(self, view: sdk.View, row: int, loss: float) -> None:
         state, limits = self.state, self.settings
         if state.initial is None:
             state.born, state.initial = view.step[row], loss
@@ -183,33 +162,33 @@ class WeightsReset(Rule[Settings, State]):
             return
         del state.last[: -limits.level_records]
         if len(state.last) == limits.level_records and self._jumps(view, row, loss, state.initial):
-            state.jump, state.after = (view.step[row], view.time_ns[row]), [loss]
-            state.level = middle(sorted(state.last))
+            state.jump, state.after = view.place(row), [loss]
+            state.level = sdk.middle(sorted(state.last))
             return
         state.last.append(loss)
         if self.episode.state and self.is_back(loss):
             self.settle(view, row)
         elif self.episode.state:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
-    def _jumps(self, view: View, row: int, loss: float, initial: float) -> bool:
+    def _jumps(self, view: sdk.View, row: int, loss: float, initial: float) -> bool:
         limits, last = self.settings, self.state.last
         if abs(loss - initial) > limits.loss_within * abs(initial) or loss <= max(last):
             return False
-        level = middle(sorted(last))
+        level = sdk.middle(sorted(last))
         way = initial - level
         learned = way > (1 - limits.learned_ratio) * abs(initial) and way > 0
         back = max(last) < initial - 0.3 * way
         return learned and back and self._norm_agrees(view, row)
 
-    def _norm_agrees(self, view: View, row: int) -> bool:
+    def _norm_agrees(self, view: sdk.View, row: int) -> bool:
         """Return whether the gradient norm is near its first value, or none is reported."""
         first, norm = self.state.norm, _norm(view, row)
         if norm == 0.0:
             return False
         return first is None or norm is None or abs(norm - first) <= self.settings.norm_within * first
 
-    def _confirm(self, view: View, row: int, loss: float, initial: float) -> None:
+    def _confirm(self, view: sdk.View, row: int, loss: float, initial: float) -> None:
         state, limits = self.state, self.settings
         state.after.append(loss)
         way = initial - state.level
@@ -220,48 +199,48 @@ class WeightsReset(Rule[Settings, State]):
                 self._fire(view, row, state.jump, initial)
             state.jump, state.last = None, []
 
-    def _fire(self, view: View, row: int, onset: tuple[int, int], initial: float) -> None:
+    def _fire(self, view: sdk.View, row: int, onset: tuple[int, int], initial: float) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("first loss", initial, "", state.born),
             ("level before", state.level, "median of 40 records", onset[0]),
             ("loss", state.after[0], "", onset[0]),
         ]
         summary = (
-            f"Loss returned to its initial value in one record, {number(state.level)} → "
-            f"{number(state.after[0])}"
+            f"Loss returned to its initial value in one record, {sdk.number(state.level)} → "
+            f"{sdk.number(state.after[0])}"
         )
         back = state.level + self.settings.recovered_share * (initial - state.level)
-        self.fire(view, row, CRITICAL, onset, summary, evidence, back=back)
+        self.fire(view, row, sdk.CRITICAL, onset, summary, evidence, back=back)
 
 
-def _norm(view: View, row: int) -> float | None:
+def _norm(view: sdk.View, row: int) -> float | None:
     """Return the finite gradient norm of a record, if it has one."""
-    norm = view.grad_norm[row] if view.grad_norm is not None else None
+    norm = view.value("grad_norm", row)
     return norm if norm is not None and math.isfinite(norm) else None
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     saved = case.context.checkpoint_before(case.onset)
     path = saved[1] if saved and saved[1] else "checkpoint.pt"
-    return Cause(
+    return sdk.Cause(
         "reinitialised",
         "The weights were initialized again or a checkpoint was not loaded: the loss is that "
         "of an untrained model.",
         "weights that were initialized again",
         (
-            Remedy(
+            sdk.Remedy(
                 "Load the newest checkpoint with strict=True, including the optimizer's state.",
                 f"state = torch.load({path!r})\nmodel.load_state_dict(state['model'], strict=True)\n"
                 "optimizer.load_state_dict(state['optimizer'])",
             ),
-            Remedy(
+            sdk.Remedy(
                 "Check whether the model is built inside the loop, or loaded after the optimizer was created."
             ),
-            remedies.go_back(case),
+            sdk.remedies.go_back(case),
         ),
         "Compare the weights before and after that step: they are unrelated.",
     )
 
 
-CAUSES = ((DATA, _why),)
+CAUSES = ((sdk.DATA, _why),)

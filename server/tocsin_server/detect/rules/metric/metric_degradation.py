@@ -35,30 +35,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    HIDDEN,
-    MAX,
-    MEASUREMENT,
-    OPTIMISATION,
-    ROUNDED,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    goal_of,
-    is_decibel,
-    is_loss,
-    middle,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 FALLEN = 0.98
 """Training loss, in units of that at the best, below which training still improves."""
@@ -74,32 +51,35 @@ CHANCE = 0.02
 """A share that starts below this and never triples is chance level."""
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule, measured on 2640 runs.
 
     A decline of 10 % at three consecutive evaluations detects 64 of the 66 runs that end degraded.
     """
 
-    recover_updates: int = setting(0, "updates", "Updates near the best before the alert is recovering")
-    resolve_updates: int = setting(0, "updates", "Updates near the best before the alert is resolved")
-    recover_records: int = setting(2, "evaluations", "Evaluations near the best that are needed")
-    worse_evaluations: int = setting(3, "evaluations", "Evaluations in a row that must be worse")
-    worse_by: float = setting(0.1, "relative", "Distance from the best from which a metric is worse")
-    critical_lost_share: float = setting(
+    calm = "near the best"
+    recover_updates: int = 0
+    resolve_updates: int = 0
+    recover_records: int = sdk.setting(2, "evaluations", "Evaluations near the best that are needed")
+    worse_evaluations: int = sdk.setting(3, "evaluations", "Evaluations in a row that must be worse")
+    worse_by: float = sdk.setting(0.1, "relative", "Distance from the best from which a metric is worse")
+    critical_lost_share: float = sdk.setting(
         0.5, "share of gain", "Part of the gain since the first evaluation that, if lost, is critical"
     )
-    critical_after_evaluations: int = setting(
+    critical_after_evaluations: int = sdk.setting(
         10, "evaluations", "Evaluations up to the best before a collapse is critical", least=1
     )
-    train_loss_ratio: float = setting(
+    train_loss_ratio: float = sdk.setting(
         1.05, "x training loss at best", "Training loss above which training got worse too"
     )
-    worse_by_db: float = setting(0.3, "dB", "Distance from the best from which a metric in dB is worse")
-    noise_deviations: float = setting(3.0, "sigma", "Noise between evaluations that the change must exceed")
-    learned_deviations: float = setting(
+    worse_by_db: float = sdk.setting(0.3, "dB", "Distance from the best from which a metric in dB is worse")
+    noise_deviations: float = sdk.setting(
+        3.0, "sigma", "Noise between evaluations that the change must exceed"
+    )
+    learned_deviations: float = sdk.setting(
         4.0, "sigma", "Noise by which the best must be better than the first value"
     )
-    early_share: float = setting(
+    early_share: float = sdk.setting(
         0.05, "share of the run", "Part of the run within which a best is reported as early"
     )
 
@@ -130,7 +110,7 @@ class Track(msgspec.Struct):
     """Step of the newest value."""
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Tracks by metric, and the newest training losses."""
 
     tracks: dict[str, Track] = msgspec.field(default_factory=dict)
@@ -139,11 +119,11 @@ class State(RuleState):
     """Step of the newest of them."""
 
 
-class MetricDegradation(WideRule[Settings, State]):
+class MetricDegradation(sdk.WideRule[Settings, State]):
     """Warning at 10 %, critical for a collapse, three evaluations in a row; one alert for all metrics."""
 
     title = "Validation metric is worse than its best value"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("val/",)
     about = "val/*"
 
@@ -163,7 +143,7 @@ class MetricDegradation(WideRule[Settings, State]):
         """Return infinity, because only an evaluation leads to a result."""
         return math.inf
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         names = view.bases.items()
         metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]
         losses = view.column("loss")
@@ -178,7 +158,7 @@ class MetricDegradation(WideRule[Settings, State]):
             if any(name.startswith("val/") for name, _ in seen):
                 self._evaluate(view, row)
 
-    def _train(self, view: View, losses: Iterable[float | None], row: int) -> None:
+    def _train(self, view: sdk.View, losses: Iterable[float | None], row: int) -> None:
         """Keep the newest training losses, which begin at ``row``."""
         state = self.state
         kept = [loss for loss in losses if loss is not None and math.isfinite(loss)]
@@ -186,13 +166,13 @@ class MetricDegradation(WideRule[Settings, State]):
             state.losses = [*state.losses, *kept][-RECENT:]
             state.losses_step = view.step[min(row + len(kept), view.n) - 1]
 
-    def _take(self, view: View, row: int, name: str, value: float) -> None:
+    def _take(self, view: sdk.View, row: int, name: str, value: float) -> None:
         reported, unit = self.context.metrics.get(name, ("", ""))
-        goal = goal_of(name.partition("/")[2], reported)
-        if goal is None or not math.isfinite(value) or (is_loss(name) and not reported):
+        goal = sdk.goal_of(name.partition("/")[2], reported)
+        if goal is None or not math.isfinite(value) or (sdk.is_loss(name) and not reported):
             return
-        tracks, up = self.state.tracks, goal == MAX
-        here = view.step[row], view.time_ns[row]
+        tracks, up = self.state.tracks, goal == sdk.MAX
+        here = view.place(row)
         track = tracks.get(name)
         if track is None or _undone(track, here[0]):
             if track is not None or len(tracks) < METRICS:
@@ -203,14 +183,14 @@ class MetricDegradation(WideRule[Settings, State]):
             return  # a line that is written twice is one evaluation
         track.n, track.at = track.n + 1, here[0]
         bend = abs(value - 2 * track.last + track.prior)
-        level = middle(sorted((track.prior, track.last, value)))
+        level = sdk.middle(sorted((track.prior, track.last, value)))
         track.level = max(track.level, level) if up else min(track.level, level)
         track.prior, track.last = track.last, value
         if value > track.best if up else value < track.best:
             track.best, (track.best_step, track.best_ns) = value, here
             track.best_n, track.train = track.n, self._level()
         quantum = self.context.quanta.get(name, 0.0)
-        self._compare(track, quantum, decibel=is_decibel(name, unit), up=up)
+        self._compare(track, quantum, decibel=sdk.is_decibel(name, unit), up=up)
         if not track.worse:
             track.changes = [*track.changes, bend / BEND][-CHANGES:]
 
@@ -218,9 +198,11 @@ class MetricDegradation(WideRule[Settings, State]):
         """Count consecutive evaluations that are worse than the best, and those with a collapsed metric."""
         limits, sign = self.settings, 1.0 if up else -1.0
         loss, gain = sign * (track.level - track.last), sign * (track.best - track.first)
-        noise = max(middle(sorted(track.changes)) if track.changes else 0.0, HIDDEN * quantum)
+        noise = max(sdk.middle(sorted(track.changes)) if track.changes else 0.0, sdk.HIDDEN * quantum)
         # A metric that never left its first level has no best: its changes are noise.
-        significant = loss > ROUNDED * quantum and (loss > limits.noise_deviations * noise or track.n <= 5)
+        significant = loss > sdk.ROUNDED * quantum and (
+            loss > limits.noise_deviations * noise or track.n <= 5
+        )
         significant = significant and (
             gain > limits.learned_deviations * noise or track.best_step == track.first_step
         )
@@ -232,7 +214,7 @@ class MetricDegradation(WideRule[Settings, State]):
         track.worse = track.worse + 1 if worse and significant else 0
         track.collapsed = track.collapsed + 1 if collapsed and worse and significant else 0
 
-    def _evaluate(self, view: View, row: int) -> None:
+    def _evaluate(self, view: sdk.View, row: int) -> None:
         limits = self.settings
         tracks = {name: track for name, track in self.state.tracks.items() if name.startswith("val/")}
         bad = {name: track for name, track in tracks.items() if track.worse >= limits.worse_evaluations}
@@ -252,12 +234,12 @@ class MetricDegradation(WideRule[Settings, State]):
         improves = self._improves_in_training(first)
         stale = improves and any(self._collapsed(name, track) for name, track in bad.items())
         kind = "stale" if stale else "overfit" if improves else "early" if early else "late"
-        severity = CRITICAL if far else WARNING
+        severity = sdk.CRITICAL if far else sdk.WARNING
         self.fire(view, row, severity, onset, summary, evidence, level=2 * len(bad) + stale, kind=kind)
 
     def _level(self) -> float | None:
         """Return the level of the training loss."""
-        return middle(sorted(self.state.losses)) if self.state.losses else None
+        return sdk.middle(sorted(self.state.losses)) if self.state.losses else None
 
     def _improves_in_training(self, track: Track) -> bool:
         """Return whether the training loss has fallen since the best: the model memorizes its data."""
@@ -280,24 +262,24 @@ class MetricDegradation(WideRule[Settings, State]):
 
     def _collapsed(self, name: str, track: Track) -> bool:
         """Return whether a task metric, not a loss, lost ``collapse`` of what it had gained."""
-        return not is_loss(name) and track.collapsed >= self.settings.worse_evaluations
+        return not sdk.is_loss(name) and track.collapsed >= self.settings.worse_evaluations
 
     def _early(self, step: int, track: Track) -> bool:
         """Return whether the best is in the first twentieth of the run, as planned or so far."""
         length = max(self.context.planned_steps or 0, step)
         return track.best_step <= self.settings.early_share * length
 
-    def _describe(self, bad: dict[str, Track], *, early: bool) -> tuple[str, list[Fact]]:
+    def _describe(self, bad: dict[str, Track], *, early: bool) -> tuple[str, list[sdk.Fact]]:
         worst = sorted(bad.items(), key=lambda item: (-_share(item[1]), item[0]))
-        evidence: list[Fact] = []
+        evidence: list[sdk.Fact] = []
         for name, track in worst[:4]:
             evidence.append((f"best {name}", track.best, "", track.best_step))
             evidence.append((f"{name} now", track.last, "", None))
         name, track = worst[0]
         shown, when = name.removeprefix("val/"), "already " if early else ""
         summary = (
-            f"Validation {shown} got {number(round(100 * _share(track), 1))} % worse, "
-            f"{number(track.best)} → {number(track.last)}; its best was {when}at step "
+            f"Validation {shown} got {sdk.number(round(100 * _share(track), 1))} % worse, "
+            f"{sdk.number(track.best)} → {sdk.number(track.last)}; its best was {when}at step "
             f"{track.best_step}"
         )
         return summary, evidence
@@ -312,25 +294,25 @@ def _share(track: Track) -> float:
     return abs(track.last - track.best) / abs(track.best) if track.best else math.inf
 
 
-def _keep(case: DiagnosisContext) -> Remedy:
+def _keep(case: sdk.DiagnosisContext) -> sdk.Remedy:
     saved = case.context.checkpoint_before(case.onset)
     if saved is None:
-        return Remedy(f"Resume from the weights of about step {case.onset}, the best so far.")
-    return Remedy(f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1])
+        return sdk.Remedy(f"Resume from the weights of about step {case.onset}, the best so far.")
+    return sdk.Remedy(
+        f"Keep the checkpoint of step {saved[0]}, the newest one before the best value.", saved[1]
+    )
 
 
-def _stale(case: DiagnosisContext) -> Cause | None:
+def _stale(case: sdk.DiagnosisContext) -> sdk.Cause:
     """Detect a collapse while the training loss falls; overfitting lowers a metric slowly."""
-    if case.result.kind != "stale":
-        return None
-    return Cause(
+    return sdk.Cause(
         "evaluation",
         "Likely the evaluation: a validation metric lost at least half of what it had gained while the "
         "training loss still falls. The evaluated weights or statistics may not be the trained ones (an "
         "average, batch norm, the wrong mode), or the validation set changed.",
         "an evaluation of other weights, statistics or samples than before",
         (
-            Remedy(
+            sdk.Remedy(
                 "Evaluate the trained weights themselves, on training batches too.",
                 "model.train(); by_batch = evaluate(model)\nmodel.eval(); by_running = evaluate(model)",
             ),
@@ -340,17 +322,15 @@ def _stale(case: DiagnosisContext) -> Cause | None:
     )
 
 
-def _memorized(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "overfit":
-        return None
-    return Cause(
+def _memorized(case: sdk.DiagnosisContext) -> sdk.Cause:
+    return sdk.Cause(
         "overfitting",
         "Likely the model memorizes its training samples instead of generalizing: the training loss still "
         "falls.",
         "overfitting",
         (
             _keep(case),
-            Remedy(
+            sdk.Remedy(
                 "Stop the run, or add augmentation, weight decay, dropout or data, or use a smaller model."
             ),
         ),
@@ -358,32 +338,36 @@ def _memorized(case: DiagnosisContext) -> Cause | None:
     )
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     text = (
         "Likely training optimizes something other than what is validated: a loss whose terms or "
         "weights changed, outdated batch-norm or EMA statistics, or overfitting."
     )
     if case.result.kind == "early":
         text += " The best value was so early that most of the training did harm."
-    return Cause(
+    return sdk.Cause(
         "other-goal",
         text,
         "a training objective that differs from the validation metric",
         (
             _keep(case),
-            Remedy(
+            sdk.Remedy(
                 "Evaluate the same weights with batch statistics and with running statistics; if "
                 "only one is bad, the running statistics are wrong.",
                 "model.train(); by_batch = evaluate(model)\nmodel.eval(); by_running = evaluate(model)",
             ),
-            Remedy(
+            sdk.Remedy(
                 "Log every term of the loss, weighted and unweighted, and find the one that got worse.",
                 'run.check(losses={"first": first_term, "second": second_term})',
             ),
-            remedies.lower_lr(case, 3.0),
+            sdk.remedies.lower_lr(case, 3.0),
         ),
         "Repeat the evaluation with another seed: the metric is as bad.",
     )
 
 
-CAUSES = ((MEASUREMENT, _stale), (OPTIMISATION, _memorized), (OPTIMISATION, _why))
+CAUSES = (
+    (sdk.MEASUREMENT, sdk.of_kind("stale", _stale)),
+    (sdk.OPTIMISATION, sdk.of_kind("overfit", _memorized)),
+    (sdk.OPTIMISATION, _why),
+)

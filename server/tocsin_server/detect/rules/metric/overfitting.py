@@ -29,28 +29,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    HIDDEN,
-    MIN,
-    OPTIMISATION,
-    ROUNDED,
-    WARNING,
-    WIDE,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    count,
-    goal_of,
-    is_loss,
-    middle,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 RECENT = 64
 """Number of training losses whose median is the level at an evaluation."""
@@ -58,21 +37,22 @@ LOSSES, METRICS = 8, 32
 """Maximum number of held-out losses and of other metrics that are tracked; later ones are ignored."""
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; the minimum rise avoids alerts for noisy validation sets."""
 
-    recover_updates: int = setting(0, "updates", "Updates after a new best before the alert is recovering")
-    resolve_updates: int = setting(0, "updates", "Updates after a new best before the alert is resolved")
-    recover_records: int = setting(1, "evaluations", "Evaluations after a new best that are needed")
-    patience: int = setting(5, "evaluations", "Evaluations without a new best")
-    worse_by: float = setting(
+    calm = "after a new best"
+    recover_updates: int = 0
+    resolve_updates: int = 0
+    recover_records: int = sdk.setting(1, "evaluations", "Evaluations after a new best that are needed")
+    patience: int = sdk.setting(5, "evaluations", "Evaluations without a new best")
+    worse_by: float = sdk.setting(
         0.05, "relative", "Rise of the validation loss above its best, over three evaluations"
     )
-    noise_ratio: float = setting(
+    noise_ratio: float = sdk.setting(
         3.0, "x usual change", "Change between evaluations that the rise must exceed"
     )
-    train_fall: float = setting(0.02, "relative", "Smallest fall of the training loss since the best")
-    metric_holds_within: float = setting(
+    train_fall: float = sdk.setting(0.02, "relative", "Smallest fall of the training loss since the best")
+    metric_holds_within: float = sdk.setting(
         0.02, "relative", "Distance from its best within which a task metric holds"
     )
 
@@ -100,7 +80,7 @@ class Score(msgspec.Struct):
     """Evaluations since its best."""
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The newest training losses, the held-out losses, and the other metrics."""
 
     train: list[float] = msgspec.field(default_factory=list)
@@ -108,24 +88,24 @@ class State(RuleState):
     scores: dict[str, Score] = msgspec.field(default_factory=dict)
 
 
-class Overfitting(WideRule[Settings, State]):
+class Overfitting(sdk.WideRule[Settings, State]):
     """Warning, unless a task metric holds or improves."""
 
     title = "Validation loss rises, training loss falls"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss", "loss-divergence", "metric-degradation")
     needs = ("val/",)
     about = "val/loss"
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
-        return suffix == WIDE and any(base.startswith("val/") and is_loss(base) for base in bases)
+        return suffix == sdk.WIDE and any(base.startswith("val/") and sdk.is_loss(base) for base in bases)
 
     def ceiling(self) -> float:
         """Return infinity, because only an evaluation leads to a result."""
         return math.inf
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         names = view.bases.items()
         metrics = [(name, column) for name, column in names if name.startswith(("val/", "train/"))]
         losses, state = view.column("loss"), self.state
@@ -139,22 +119,22 @@ class Overfitting(WideRule[Settings, State]):
                 state.train = [*state.train, loss][-RECENT:]
             self._evaluation(view, row, metrics)
 
-    def _evaluation(self, view: View, row: int, metrics: list[tuple[str, list[float | None]]]) -> None:
+    def _evaluation(self, view: sdk.View, row: int, metrics: list[tuple[str, list[float | None]]]) -> None:
         seen = [(name, value) for name, column in metrics if (value := column[row]) is not None]
         for name, value in seen:
-            if math.isfinite(value) and name.startswith("val/") and is_loss(name):
+            if math.isfinite(value) and name.startswith("val/") and sdk.is_loss(name):
                 self._held(view, row, name, value)
-            elif math.isfinite(value) and not is_loss(name):
+            elif math.isfinite(value) and not sdk.is_loss(name):
                 self._score(name, value)
         if any(name.startswith("val/") for name, _ in seen):
             self._evaluate(view, row)
 
-    def _held(self, view: View, row: int, name: str, value: float) -> None:
+    def _held(self, view: sdk.View, row: int, name: str, value: float) -> None:
         state = self.state
         held = state.held.get(name)
         if held is None or value < held.best:
             if held is not None or len(state.held) < LOSSES:
-                level = middle(sorted(state.train)) if state.train else None
+                level = sdk.middle(sorted(state.train)) if state.train else None
                 kept = held.changes if held else []
                 state.held[name] = Held(
                     value, view.step[row], view.time_ns[row], level, 0, [value], list(kept)
@@ -166,10 +146,10 @@ class Overfitting(WideRule[Settings, State]):
 
     def _score(self, name: str, value: float) -> None:
         scores = self.state.scores
-        goal = goal_of(name.partition("/")[2], self.context.metrics.get(name, ("", ""))[0])
+        goal = sdk.goal_of(name.partition("/")[2], self.context.metrics.get(name, ("", ""))[0])
         if goal is None or (name not in scores and len(scores) >= METRICS):
             return
-        height = -value if goal == MIN else value
+        height = -value if goal == sdk.MIN else value
         score = scores.setdefault(name, Score(height, height))
         score.last, score.since = height, score.since + 1
         if height > score.best:
@@ -181,7 +161,7 @@ class Overfitting(WideRule[Settings, State]):
         near = score.best - score.last <= limits.metric_holds_within * abs(score.best)
         return score.since < limits.patience or near
 
-    def _evaluate(self, view: View, row: int) -> None:
+    def _evaluate(self, view: sdk.View, row: int) -> None:
         state = self.state
         turned = sorted(name for name, held in state.held.items() if self._turned(name, held))
         if self.episode.state and turned:
@@ -205,39 +185,39 @@ class Overfitting(WideRule[Settings, State]):
         if held.since < limits.patience or held.train is None or not train:
             return False
         rise = min(held.last) - held.best
-        noise = max(middle(sorted(held.changes)), HIDDEN * quanta.get(name, 0.0))
+        noise = max(sdk.middle(sorted(held.changes)), sdk.HIDDEN * quanta.get(name, 0.0))
         least = max(limits.worse_by * abs(held.best), limits.noise_ratio * noise)
-        fall = held.train - middle(sorted(train))
-        visible = rise > ROUNDED * quanta.get(name, 0.0) and fall > ROUNDED * quanta.get("loss", 0.0)
+        fall = held.train - sdk.middle(sorted(train))
+        visible = rise > sdk.ROUNDED * quanta.get(name, 0.0) and fall > sdk.ROUNDED * quanta.get("loss", 0.0)
         return visible and rise >= least and fall >= limits.train_fall * abs(held.train)
 
-    def _fire(self, view: View, row: int, name: str, held: Held) -> None:
+    def _fire(self, view: sdk.View, row: int, name: str, held: Held) -> None:
         held.reported = True
-        now, then = middle(sorted(self.state.train)), held.train or 0.0
-        evidence: list[Fact] = [
+        now, then = sdk.middle(sorted(self.state.train)), held.train or 0.0
+        evidence: list[sdk.Fact] = [
             (f"best {name}", held.best, "", held.best_step),
             (f"{name} now", held.last[-1], "", view.step[row]),
             ("training loss at the best", then, f"median of {RECENT} records", held.best_step),
             ("training loss now", now, f"median of {RECENT} records", view.step[row]),
         ]
         summary = (
-            f"Validation loss rose {number(held.best)} → {number(held.last[-1])} in "
-            f"{count(held.since, 'evaluation')} while training loss fell {number(then)} → "
-            f"{number(now)}"
+            f"Validation loss rose {sdk.number(held.best)} → {sdk.number(held.last[-1])} in "
+            f"{sdk.count(held.since, 'evaluation')} while training loss fell {sdk.number(then)} → "
+            f"{sdk.number(now)}"
         )
-        self.fire(view, row, WARNING, (held.best_step, held.best_ns), summary, evidence)
+        self.fire(view, row, sdk.WARNING, (held.best_step, held.best_ns), summary, evidence)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     saved = case.context.checkpoint_before(case.onset)
-    return Cause(
+    return sdk.Cause(
         "overfitting",
         "Likely the model memorizes its training samples instead of generalizing.",
         "overfitting",
         (
-            Remedy("Stop the run and keep the best checkpoint.", saved[1] if saved else ""),
-            Remedy("Add augmentation, weight decay or dropout, use a smaller model, or add data."),
-            Remedy(
+            sdk.Remedy("Stop the run and keep the best checkpoint.", saved[1] if saved else ""),
+            sdk.Remedy("Add augmentation, weight decay or dropout, use a smaller model, or add data."),
+            sdk.Remedy(
                 "Select checkpoints by the task metric, and report its direction.",
                 "run.evaluate(wer=wer, goal='min')",
             ),
@@ -246,4 +226,4 @@ def _why(case: DiagnosisContext) -> Cause | None:
     )
 
 
-CAUSES = ((OPTIMISATION, _why),)
+CAUSES = ((sdk.OPTIMISATION, _why),)

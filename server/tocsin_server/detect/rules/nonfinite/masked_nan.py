@@ -29,45 +29,25 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    MEASUREMENT,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Fall,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    all_finite,
-    count,
-    grade,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(5, "updates", "Updates with normal values before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with normal values before the alert is resolved")
-    zero_records: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "with normal values"
+    recover_updates: int = 5
+    resolve_updates: int = 50
+    zero_records: int = sdk.setting(
         3, "records", "Records in a row with a loss of exactly 0 and a non-finite norm"
     )
-    zero_records_without_norm: int = setting(
+    zero_records_without_norm: int = sdk.setting(
         20, "records", "Records in a row with a loss of exactly 0 and no known norm"
     )
-    flat_records: int = setting(5, "records", "Records in a row with a constant loss and a norm of NaN")
-    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
-    min_loss_before: float = setting(0.2, "x first loss", "Smallest loss before a fall to exactly 0")
+    flat_records: int = sdk.setting(5, "records", "Records in a row with a constant loss and a norm of NaN")
+    constant_range: float = sdk.setting(1e-5, "relative", "Range of the loss within which it is constant")
+    min_loss_before: float = sdk.setting(0.2, "x first loss", "Smallest loss before a fall to exactly 0")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Counts of the current stretch.
 
     ``zeros`` and ``flat``: losses of exactly 0 or constant, with a non-finite norm; ``alone``: losses
@@ -81,20 +61,20 @@ class State(RuleState):
     last: float = 0.0
     first: float = 0.0
     norms: bool = False
-    fall: Fall = msgspec.field(default_factory=Fall)
+    fall: sdk.Fall = msgspec.field(default_factory=sdk.Fall)
     since: tuple[int, int] = (0, 0)
 
 
-class MaskedNan(Rule[Settings, State]):
+class MaskedNan(sdk.Rule[Settings, State]):
     """Critical if the norm is non-finite; warning if there is only a drop to exactly 0."""
 
     title = "Finite loss hides a NaN"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     inhibited_by = ("nonfinite-loss",)
     needs = ("loss",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         losses, norms, state = view.loss, view.grad_norm, self.state
         if losses is None or (self._nothing_new(view, norms) and 0.0 not in losses):
             return
@@ -108,13 +88,13 @@ class MaskedNan(Rule[Settings, State]):
             if loss:
                 state.last = abs(loss)
 
-    def _nothing_new(self, view: View, norms: list[float | None] | None) -> bool:
+    def _nothing_new(self, view: sdk.View, norms: list[float | None] | None) -> bool:
         state = self.state
         if state.zeros or state.alone or state.flat or self.episode.state or self.quantum("loss"):
             return False
         if norms is not None:
             state.norms = True
-            if not all_finite(norms):
+            if not sdk.all_finite(norms):
                 return False
         losses = view.loss or []
         state.first = state.first or next((abs(loss) for loss in losses if loss and math.isfinite(loss)), 0.0)
@@ -122,7 +102,7 @@ class MaskedNan(Rule[Settings, State]):
         state.last = abs(newest) if newest and math.isfinite(newest) else state.last
         return True
 
-    def _one(self, view: View, row: int, loss: float, *, bad: bool, over: bool) -> None:
+    def _one(self, view: sdk.View, row: int, loss: float, *, bad: bool, over: bool) -> None:
         """Process one record.
 
         Args:
@@ -134,7 +114,7 @@ class MaskedNan(Rule[Settings, State]):
         """
         state, limits = self.state, self.settings
         if not (state.zeros or state.alone or state.flat):
-            state.since, state.anchor = (view.step[row], view.time_ns[row]), loss
+            state.since, state.anchor = view.place(row), loss
         still = abs(loss - state.anchor) <= limits.constant_range * abs(state.anchor)
         state.first = state.first or abs(loss)
         zero = state.fall.is_zero(loss, self.quantum("loss"))
@@ -143,53 +123,55 @@ class MaskedNan(Rule[Settings, State]):
         state.alone = state.alone + 1 if loss == 0.0 and not state.norms and (fell or state.alone) else 0
         state.flat = state.flat + 1 if bad and still and not over else 0
         if state.zeros >= limits.zero_records:
-            self._fire(view, row, CRITICAL, "zero", state.zeros)
+            self._fire(view, row, sdk.CRITICAL, "zero", state.zeros)
         elif state.flat >= limits.flat_records:
-            self._fire(view, row, CRITICAL, "flat", state.flat)
+            self._fire(view, row, sdk.CRITICAL, "flat", state.flat)
         elif state.alone >= limits.zero_records_without_norm:
-            self._fire(view, row, WARNING, "alone", state.alone)
+            self._fire(view, row, sdk.WARNING, "alone", state.alone)
         elif self.episode.state and not bad and loss != 0.0:
             self.settle(view, row)
 
-    def _fire(self, view: View, row: int, severity: int, kind: str, times: int) -> None:
-        state, level = self.state, grade(times)
+    def _fire(self, view: sdk.View, row: int, severity: int, kind: str, times: int) -> None:
+        state, level = self.state, sdk.grade(times)
         if self.already_reported(view, row, severity, level):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("loss", state.anchor, "", view.step[row]),
             ("in a row", float(times), "records", None),
         ]
-        rates = view.lr[row] if view.lr is not None else None
+        rates = view.value("lr", row)
         if rates == 0.0:
             evidence.append(("learning rate", 0.0, "", view.step[row]))
         norm = "" if kind == "alone" else " while the gradient norm is not finite"
-        summary = f"Loss is {number(state.anchor)} in {count(times, 'record')}{norm}, which hides a NaN"
+        summary = (
+            f"Loss is {sdk.number(state.anchor)} in {sdk.count(times, 'record')}{norm}, which hides a NaN"
+        )
         self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     skipped = any(fact[0] == "learning rate" for fact in case.result.evidence)
     rate = (
         (" The learning rate of 0 is a consequence: updates are skipped, so the schedule does not advance.")
         if skipped
         else ""
     )
-    return Cause(
+    return sdk.Cause(
         "masked",
         "The reported loss is not the one that is trained: a logging filter or an average "
         f"drops NaN, or nan_to_num or a mask hides it.{rate}",
         "a filter that hides NaN",
         (
-            Remedy(
+            sdk.Remedy(
                 "Turn off the logger's NaN filter (Hugging Face Trainer hides NaN by default).",
                 "TrainingArguments(..., logging_nan_inf_filter=False)",
             ),
-            Remedy("Search for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
-            remedies.FIND_MODULE,
-            remedies.BF16,
+            sdk.Remedy("Search for torch.nan_to_num and for batches in which all labels are ignored (-100)."),
+            sdk.remedies.FIND_MODULE,
+            sdk.remedies.BF16,
         ),
         "Print the loss tensor before backward(): it is NaN.",
     )
 
 
-CAUSES = ((MEASUREMENT, _why),)
+CAUSES = ((sdk.MEASUREMENT, _why),)

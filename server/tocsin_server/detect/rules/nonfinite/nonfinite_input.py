@@ -21,48 +21,35 @@ Source:
 
 from __future__ import annotations
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    WARNING,
-    Fact,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    count,
-    grade,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 NAME = "nonfinite/batch"
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule. If nearly all batches contain NaN, it is a mask value."""
 
-    recover_updates: int = setting(
-        50, "updates", "Updates with finite batches before the alert is recovering"
-    )
-    resolve_updates: int = setting(500, "updates", "Updates with finite batches before the alert is resolved")
-    min_batches: int = setting(
+    calm = "with finite batches"
+    recover_updates: int = 50
+    resolve_updates: int = 500
+    min_batches: int = sdk.setting(
         100, "batches", "Batches that must have been checked before a share is reported"
     )
-    mask_share: float = setting(
+    mask_share: float = sdk.setting(
         0.9,
         "share of batches",
         "Share with non-finite values from which they are a mask, so that it is info only",
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Number of batches checked, and how many of them were non-finite."""
 
     seen: int = 0
     bad: int = 0
 
 
-class NonfiniteInput(WideRule[Settings, State]):
+class NonfiniteInput(sdk.WideRule[Settings, State]):
     """Warning; info if nearly all batches contain NaN as a mask.
 
     Never critical, because its false alarm rate was not measured. Other rules report the effect on the
@@ -70,11 +57,11 @@ class NonfiniteInput(WideRule[Settings, State]):
     """
 
     title = "Batch contains NaN or Inf"
-    severity = WARNING
+    severity = sdk.WARNING
     needs = (NAME,)
     about = NAME
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         flags = view.column(NAME)
         if flags is None:
             return
@@ -87,13 +74,13 @@ class NonfiniteInput(WideRule[Settings, State]):
             elif self.episode.state:
                 self.settle(view, row)
 
-    def _bad(self, view: View, row: int) -> None:
+    def _bad(self, view: sdk.View, row: int) -> None:
         state, limits = self.state, self.settings
         state.bad += 1
         share = state.bad / state.seen
         usual = state.seen >= limits.min_batches and share >= limits.mask_share
         step = view.step[row]
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("batches that are not finite", float(state.bad), "batches", step),
             ("of all looked at", 100 * share, "%", None),
         ]
@@ -101,9 +88,9 @@ class NonfiniteInput(WideRule[Settings, State]):
         if state.bad == 1:
             summary = f"Batch of step {step} contains non-finite values"
         else:
-            times = count(state.bad, "batch").replace("batchs", "batches")
-            summary = f"{times} of {state.seen} contain non-finite values ({number(100 * share)} %)"
-        severity = INFO if usual else WARNING
+            times = sdk.count(state.bad, "batch").replace("batchs", "batches")
+            summary = f"{times} of {state.seen} contain non-finite values ({sdk.number(100 * share)} %)"
+        severity = sdk.INFO if usual else sdk.WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
-        self.fire(view, row, severity, onset, summary, evidence, level=grade(state.bad), kind=kind)
+        self.fire(view, row, severity, onset, summary, evidence, level=sdk.grade(state.bad), kind=kind)

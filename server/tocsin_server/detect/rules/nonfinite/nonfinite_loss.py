@@ -30,54 +30,39 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    WARNING,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    all_finite,
-    count,
-    grade,
-    none_finite,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
+class Settings(sdk.RuleSettings):
+    calm = "with a finite loss"
+    recover_updates: int = 5
+    resolve_updates: int = 50
+    recover_records: int = 5
+    window: int = sdk.setting(5, "records", "Records in which non-finite losses are counted")
+    critical_count: int = sdk.setting(2, "records", "Non-finite losses in the window that make it critical")
 
-    recover_updates: int = setting(5, "updates", "Updates with a finite loss before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with a finite loss before the alert is resolved")
-    recover_records: int = setting(5, "records", "Records with a finite loss that are also needed")
-    window: int = setting(5, "records", "Records in which non-finite losses are counted")
-    critical_count: int = setting(2, "records", "Non-finite losses in the window that make it critical")
 
-
-class State(RuleState):
+class State(sdk.RuleState):
     """``recent``: for each of the last records, whether its loss was non-finite; ``total`` of the episode."""
 
     recent: list[bool] = msgspec.field(default_factory=list)
     total: int = 0
 
 
-class NonfiniteLoss(Rule[Settings, State]):
+class NonfiniteLoss(sdk.Rule[Settings, State]):
     """Warning at the first; critical if repeated, or if an update was made without a scaler."""
 
     title = "Loss is NaN or infinite"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("loss",)
     idles = True
 
     def asleep(self) -> bool:
         return not self.state.recent and not self.episode.state
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         loss = view.loss
-        if loss is None or (not self.state.recent and not self.episode.state and all_finite(loss)):
+        if loss is None or (not self.state.recent and not self.episode.state and sdk.all_finite(loss)):
             return
         if self.episode.state and self._continues(view, loss):
             return
@@ -89,16 +74,16 @@ class NonfiniteLoss(Rule[Settings, State]):
             else:
                 self._nonfinite(view, row, value)
 
-    def _continues(self, view: View, loss: Values) -> bool:
+    def _continues(self, view: sdk.View, loss: sdk.Values) -> bool:
         """Handle a long episode quickly: every loss is non-finite, and none is worth another report."""
         state, total = self.state, self.state.total + view.n
-        if not (none_finite(loss) and self.already_reported(view, -1, CRITICAL, grade(total))):
+        if not (sdk.none_finite(loss) and self.already_reported(view, -1, sdk.CRITICAL, sdk.grade(total))):
             return False
         state.total = total
         state.recent = [*state.recent, *[True] * view.n][-self.settings.window :]
         return True
 
-    def _finite(self, view: View, row: int) -> None:
+    def _finite(self, view: sdk.View, row: int) -> None:
         recent = self.state.recent
         if recent:
             recent.append(False)
@@ -110,13 +95,13 @@ class NonfiniteLoss(Rule[Settings, State]):
             if not self.episode.state:
                 self.state.total = 0
 
-    def _nonfinite(self, view: View, row: int, value: float) -> None:
+    def _nonfinite(self, view: sdk.View, row: int, value: float) -> None:
         state = self.state
         state.recent = [*state.recent, True][-self.settings.window :]
         state.total += 1
         repeated = sum(state.recent) >= self.settings.critical_count
         harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
-        severity, level = CRITICAL if repeated or not harmless else WARNING, grade(state.total)
+        severity, level = sdk.CRITICAL if repeated or not harmless else sdk.WARNING, sdk.grade(state.total)
         if self.already_reported(view, row, severity, level):
             return
         step = view.step[row]
@@ -126,9 +111,9 @@ class NonfiniteLoss(Rule[Settings, State]):
             row,
             severity,
             onset,
-            f"Loss is {number(value)} at step {step}"
+            f"Loss is {sdk.number(value)} at step {step}"
             if state.total == 1
-            else f"Loss has been non-finite since step {onset[0]} ({count(state.total, 'record')})",
+            else f"Loss has been non-finite since step {onset[0]} ({sdk.count(state.total, 'record')})",
             [("loss", value, "", step), ("non-finite losses", float(state.total), "records", None)],
             level=level,
             kind="nan" if math.isnan(value) else "inf",

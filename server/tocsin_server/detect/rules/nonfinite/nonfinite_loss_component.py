@@ -25,32 +25,18 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    DATA,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    RuleSettings,
-    RuleState,
-    View,
-    WideRule,
-    count,
-    grade,
-    number,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Recovery thresholds, the same as for nonfinite-loss."""
 
-    recover_updates: int = setting(5, "updates", "Updates with finite terms before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with finite terms before the alert is resolved")
+    calm = "with finite terms"
+    recover_updates: int = 5
+    resolve_updates: int = 50
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """By term: consecutive non-finite records. Only terms that are currently non-finite are kept."""
 
     bad: dict[str, int] = msgspec.field(default_factory=dict)
@@ -60,18 +46,18 @@ class State(RuleState):
     """Whether other terms were finite when the episode began: a NaN in the weights reaches them later."""
 
 
-class NonfiniteLossComponent(WideRule[Settings, State]):
+class NonfiniteLossComponent(sdk.WideRule[Settings, State]):
     """Warning, because its false alarm rate was not measured.
 
     A non-finite total loss is reported by nonfinite-loss.
     """
 
     title = "Loss term is NaN or infinite"
-    severity = WARNING
+    severity = sdk.WARNING
     needs = ("loss/",)
     about = "loss/*"
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         terms = {
             name: values
             for name, values in view.bases.items()
@@ -82,37 +68,38 @@ class NonfiniteLossComponent(WideRule[Settings, State]):
             if values:
                 self._one(view, row, values)
 
-    def _one(self, view: View, row: int, values: dict[str, float]) -> None:
+    def _one(self, view: sdk.View, row: int, values: dict[str, float]) -> None:
         state = self.state
         bad = {name: value for name, value in values.items() if not math.isfinite(value)}
         if not bad:
             state.bad = {}
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         if not state.bad:
-            state.first, state.since = min(bad), (view.step[row], view.time_ns[row])
+            state.first, state.since = min(bad), view.place(row)
             state.alone = len(bad) < len(values)
         state.bad = {name: state.bad.get(name, 0) + 1 for name in bad}
         if not state.alone or len(bad) < len(values):
             self._fire(view, row, bad, values)
 
-    def _fire(self, view: View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
+    def _fire(self, view: sdk.View, row: int, bad: dict[str, float], values: dict[str, float]) -> None:
         state, step = self.state, view.step[row]
         times = max(state.bad.values())
-        evidence: list[Fact] = [(name, value, "", step) for name, value in sorted(values.items())[:12]]
+        evidence: list[sdk.Fact] = [(name, value, "", step) for name, value in sorted(values.items())[:12]]
         names = ", ".join(name.removeprefix("loss/") for name in sorted(bad)[:4])
-        value = number(next(iter(bad.values())))
+        value = sdk.number(next(iter(bad.values())))
         others = (
-            "" if len(bad) == len(values) else f" while {count(len(values) - len(bad), 'other term')} finite"
+            ""
+            if len(bad) == len(values)
+            else f" while {sdk.count(len(values) - len(bad), 'other term')} finite"
         )
         others = others.replace("terms finite", "terms are finite").replace("term finite", "term is finite")
         summary = f"Loss term {names} is {value} at step {step}{others}"
         kind = "one" if len(bad) < len(values) else "all"
-        self.fire(view, row, WARNING, state.since, summary, evidence, level=grade(times), kind=kind)
+        self.fire(view, row, sdk.WARNING, state.since, summary, evidence, level=sdk.grade(times), kind=kind)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     reported = next(
         (v for rule, _, v in case.episode if rule == "nonfinite-loss-component" and v.kind == "one"), None
     )
@@ -122,26 +109,24 @@ def _why(case: DiagnosisContext) -> Cause | None:
         "nonfinite-grad-norm",
     ):
         return None
-    return Cause(
+    return sdk.Cause(
         "loss-term",
         f"{reported.summary}: the error is in the computation of that term, not in the model as a whole.",
         "one term of the loss",
-        (remedies.FP32_ISLAND, remedies.CHECK_BATCH, remedies.BF16),
+        (sdk.remedies.FP32_ISLAND, sdk.remedies.CHECK_BATCH, sdk.remedies.BF16),
         "Compute the term in float32 from the same batch: it is finite.",
     )
 
 
-def _all(case: DiagnosisContext) -> Cause | None:
-    if case.result.kind != "all":
-        return None
-    return Cause(
+def _all(case: sdk.DiagnosisContext) -> sdk.Cause:
+    return sdk.Cause(
         "all-terms",
         "Every term of the loss is non-finite, so the model's output or the batch is.",
         "the model's output or the batch, which all terms share",
-        (remedies.FIND_MODULE, remedies.CHECK_BATCH, remedies.go_back(case)),
+        (sdk.remedies.FIND_MODULE, sdk.remedies.CHECK_BATCH, sdk.remedies.go_back(case)),
         "Check the model's output for the same batch: it is non-finite.",
     )
 
 
-SHARED_CAUSES = ((DATA, _why),)
-CAUSES = ((DATA, _all),)
+SHARED_CAUSES = ((sdk.DATA, _why),)
+CAUSES = ((sdk.DATA, sdk.of_kind("all", _all)),)

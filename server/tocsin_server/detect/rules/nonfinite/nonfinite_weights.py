@@ -25,55 +25,39 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    FORWARD,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    all_finite,
-    count,
-    none_finite,
-    remedies,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of tocsin; NaN weights necessarily give a NaN loss."""
 
-    recover_updates: int = setting(5, "updates", "Updates with a finite loss before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates with a finite loss before the alert is resolved")
-    nonfinite_losses: int = setting(
+    calm = "with a finite loss"
+    recover_updates: int = 5
+    resolve_updates: int = 50
+    nonfinite_losses: int = sdk.setting(
         3, "records", "Records in a row, after the update, with a non-finite loss"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The update that may have corrupted the weights, and the non-finite losses since."""
 
     since: tuple[int, int] | None = None
     bad: int = 0
 
 
-class NonfiniteWeights(Rule[Settings, State]):
+class NonfiniteWeights(sdk.Rule[Settings, State]):
     """Critical, because training can only resume from older weights."""
 
     title = "Weights are NaN or infinite"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("loss", "nonfinite/weights")
     idles = True
 
     def asleep(self) -> bool:
         return self.state.since is None and not self.episode.state
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         reported = view.column("nonfinite/weights")
         if reported is None and self._nothing_new(view):
             return
@@ -86,91 +70,90 @@ class NonfiniteWeights(Rule[Settings, State]):
             else:
                 self._conclude(view, row)
 
-    def _nothing_new(self, view: View) -> bool:
+    def _nothing_new(self, view: sdk.View) -> bool:
         if self.state.since is not None or self.episode.state:
             return False
         norms, losses = view.grad_norm, view.loss
-        return (norms is None or all_finite(norms)) and (losses is None or all_finite(losses))
+        return (norms is None or sdk.all_finite(norms)) and (losses is None or sdk.all_finite(losses))
 
-    def _continues(self, view: View, losses: Values | None) -> bool:
+    def _continues(self, view: sdk.View, losses: sdk.Values | None) -> bool:
         """Handle a long episode quickly: no loss is finite."""
         state = self.state
         if losses is None or state.since is None or state.bad < self.settings.nonfinite_losses:
             return False
-        if not (none_finite(losses) and self.already_reported(view, -1, CRITICAL)):
+        if not (sdk.none_finite(losses) and self.already_reported(view, -1, sdk.CRITICAL)):
             return False
         state.bad += view.n
         return True
 
-    def _reported_by_script(self, view: View, row: int, known: float) -> None:
+    def _reported_by_script(self, view: sdk.View, row: int, known: float) -> None:
         if known > 0 or not math.isfinite(known):
-            evidence: list[Fact] = [("weights that are not finite", known, "values", view.step[row])]
-            onset = self.state.since or (view.step[row], view.time_ns[row])
+            evidence: list[sdk.Fact] = [("weights that are not finite", known, "values", view.step[row])]
+            onset = self.state.since or view.place(row)
             began = self.episode.onset_step if self.episode.state else onset[0]
             seen = f", checked after step {view.step[row]}" if view.step[row] > began else ""
             summary = f"Weights have been non-finite since step {began}{seen}"
-            self.fire(view, row, CRITICAL, onset, summary, evidence, level=1, kind="reported")
+            self.fire(view, row, sdk.CRITICAL, onset, summary, evidence, level=1, kind="reported")
         elif self.episode.state:
             self.settle(view, row)
 
-    def _conclude(self, view: View, row: int) -> None:
+    def _conclude(self, view: sdk.View, row: int) -> None:
         state = self.state
-        loss = view.loss[row] if view.loss is not None else None
+        loss = view.value("loss", row)
         if loss is not None and math.isfinite(loss):
             state.since, state.bad = None, 0
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
         elif loss is not None and state.since is not None:
             state.bad += 1
             if state.bad >= self.settings.nonfinite_losses:
                 self._fire(view, row, state.since)
         if state.since is None and _corrupts(view, row):
-            state.since, state.bad = (view.step[row], view.time_ns[row]), 0
+            state.since, state.bad = view.place(row), 0
 
-    def _fire(self, view: View, row: int, onset: tuple[int, int]) -> None:
-        if self.already_reported(view, row, CRITICAL):
+    def _fire(self, view: sdk.View, row: int, onset: tuple[int, int]) -> None:
+        if self.already_reported(view, row, sdk.CRITICAL):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("update with a gradient that is not finite", "taken", "", onset[0]),
             ("losses not finite since", float(self.state.bad), "records", None),
         ]
         summary = (
             f"The update of step {onset[0]} corrupted the weights: "
-            f"{count(self.state.bad, 'record')} since then without a finite loss"
+            f"{sdk.count(self.state.bad, 'record')} since then without a finite loss"
         )
-        self.fire(view, row, CRITICAL, onset, summary, evidence, kind="concluded")
+        self.fire(view, row, sdk.CRITICAL, onset, summary, evidence, kind="concluded")
 
 
-def _corrupts(view: View, row: int) -> bool:
+def _corrupts(view: sdk.View, row: int) -> bool:
     """Return whether an update was made with a non-finite gradient. Its norm decides, or else the loss.
 
     A loss may overflow while its gradient does not; with a finite norm the weights stay finite.
     """
-    stepped = view.stepped[row] if view.stepped is not None else None
-    skipped = view.skipped[row] if view.skipped is not None else None
+    stepped = view.value("stepped", row)
+    skipped = view.value("skipped", row)
     if stepped == 0.0 or (skipped or 0.0) > 0 or (stepped is None and view.has_scaler(row)):
         return False
-    norm = view.grad_norm[row] if view.grad_norm is not None else None
-    loss = view.loss[row] if view.loss is not None else None
+    norm = view.value("grad_norm", row)
+    loss = view.value("loss", row)
     known = loss if norm is None else norm
     return known is not None and not math.isfinite(known)
 
 
-def _why(case: DiagnosisContext) -> Cause | None:
-    return Cause(
+def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:
+    return sdk.Cause(
         "weights-corrupted",
         "Likely an update with a non-finite gradient corrupted the weights, so later losses are non-finite.",
         "NaN weights",
         (
-            remedies.go_back(case),
-            Remedy(
+            sdk.remedies.go_back(case),
+            sdk.Remedy(
                 "Skip every update whose gradient is not finite.",
                 "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)",
             ),
-            remedies.FIND_MODULE,
+            sdk.remedies.FIND_MODULE,
         ),
         "Run all(p.isfinite().all() for p in model.parameters()): it is False.",
     )
 
 
-CAUSES = ((FORWARD, _why),)
+CAUSES = ((sdk.FORWARD, _why),)

@@ -28,28 +28,9 @@ from typing import cast
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    MEASUREMENT,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    middle,
-    number,
-    positive,
-    remedies,
-    scale,
-    setting,
-)
+from tocsin_server.detect import sdk
 
-UNSCALE = Remedy(
+UNSCALE = sdk.Remedy(
     "Call unscale_() before you measure the norm and clip gradients.",
     "scaler.scale(loss).backward()\n"
     "scaler.unscale_(optimizer)\n"
@@ -59,27 +40,25 @@ UNSCALE = Remedy(
 )
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    resolve_updates: int = setting(
+class Settings(sdk.RuleSettings):
+    resolve_updates: int = sdk.setting(
         2000, "updates", "Updates with an independent norm before the alert is resolved"
     )
-    compared_records: int = setting(
+    compared_records: int = sdk.setting(
         8, "records", "Records before and after a change of scale that are compared"
     )
-    min_records_per_side: int = setting(4, "records", "Smallest number of records on each side")
-    follows_within: float = setting(
+    min_records_per_side: int = sdk.setting(4, "records", "Smallest number of records on each side")
+    follows_within: float = sdk.setting(
         0.35, "x log of the change", "Distance within which the norm follows the scale"
     )
-    changes: int = setting(4, "changes of scale", "Changes of scale in a row that the norm follows")
-    suspicious_norm: float = setting(
+    changes: int = sdk.setting(4, "changes of scale", "Changes of scale in a row that the norm follows")
+    suspicious_norm: float = sdk.setting(
         1e4, "grad norm", "Median norm that is suspicious at a scale of 1024 or more"
     )
-    window: int = setting(200, "records", "Records over which that median is taken")
+    window: int = sdk.setting(200, "records", "Records over which that median is taken")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Norms at the current and the previous scale, and how many changes of scale the norm followed."""
 
     scale: float = 0.0
@@ -93,16 +72,16 @@ class State(RuleState):
     window: list[float] = msgspec.field(default_factory=list)
 
 
-class ScaledGradNorm(Rule[Settings, State]):
+class ScaledGradNorm(sdk.Rule[Settings, State]):
     """Warning if the norm follows the scale or the hook detected it; info if it is only high."""
 
     title = "Gradient norm measured before unscale_"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss",)
     needs = ("grad_norm",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.grad_norm is None or view.scale is None:
             return
         if self._nothing_new(view, view.grad_norm, view.scale):
@@ -116,13 +95,13 @@ class ScaledGradNorm(Rule[Settings, State]):
             if norm is not None and 0 < norm < math.inf:
                 self._one(view, row, norm)
 
-    def _nothing_new(self, view: View, norms: Values, scales: Values) -> bool:
+    def _nothing_new(self, view: sdk.View, norms: sdk.Values, scales: sdk.Values) -> bool:
         """Handle the common cases quickly: no scaler, or one scale that was compared before."""
         state, limits = self.state, self.settings
         if scales.count(1.0) == view.n:
             return True
         one_scale = state.compared and state.scale > 0 and scales.count(state.scale) == view.n
-        if not (one_scale and positive(norms)):
+        if not (one_scale and sdk.positive(norms)):
             return False
         known = cast(list[float], norms)
         state.now = [*state.now, *known][-limits.compared_records :]
@@ -132,18 +111,18 @@ class ScaledGradNorm(Rule[Settings, State]):
             state.window += known[start:stop]
             start = stop
             if len(state.window) >= limits.window:
-                self._level(view, stop - 1, middle(sorted(state.window)))
+                self._level(view, stop - 1, sdk.middle(sorted(state.window)))
                 state.window = []
         return True
 
-    def _changed(self, view: View, row: int, loss_scale: float) -> None:
+    def _changed(self, view: sdk.View, row: int, loss_scale: float) -> None:
         state = self.state
         state.ratio = loss_scale / state.scale if state.scale else 1.0
         state.before, state.now = state.now[-self.settings.compared_records :], []
-        state.scale, state.at = loss_scale, (view.step[row], view.time_ns[row])
+        state.scale, state.at = loss_scale, view.place(row)
         state.compared = state.ratio == 1.0 or len(state.before) < self.settings.min_records_per_side
 
-    def _one(self, view: View, row: int, norm: float) -> None:
+    def _one(self, view: sdk.View, row: int, norm: float) -> None:
         state, limits = self.state, self.settings
         if state.compared:
             state.now = [*state.now[1 - limits.compared_records :], norm]
@@ -153,15 +132,15 @@ class ScaledGradNorm(Rule[Settings, State]):
             self._compare(view, row)
         state.window.append(norm)
         if len(state.window) >= limits.window:
-            self._level(view, row, middle(sorted(state.window)))
+            self._level(view, row, sdk.middle(sorted(state.window)))
             state.window = []
 
-    def _compare(self, view: View, row: int) -> None:
+    def _compare(self, view: sdk.View, row: int) -> None:
         """Check whether the norm changed as the scale did."""
         state, limits = self.state, self.settings
         state.compared = True
         change = math.log(state.ratio)
-        moved = math.log(middle(sorted(state.now)) / middle(sorted(state.before)))
+        moved = math.log(sdk.middle(sorted(state.now)) / sdk.middle(sorted(state.before)))
         if abs(moved - change) > limits.follows_within * abs(change):
             state.followed = 0
             if self.episode.kind == "follows":
@@ -171,22 +150,22 @@ class ScaledGradNorm(Rule[Settings, State]):
             state.since = state.at
         state.followed += 1
         if state.followed >= limits.changes:
-            self._fire(view, row, WARNING, state.since, "follows", middle(sorted(state.now)))
+            self._fire(view, row, sdk.WARNING, state.since, "follows", sdk.middle(sorted(state.now)))
 
-    def _level(self, view: View, row: int, median: float) -> None:
+    def _level(self, view: sdk.View, row: int, median: float) -> None:
         """Check the median of a window: scaled norms seen by the hook, or a suspiciously high level."""
         if self.suffix in self.context.scaled_norms:
-            self._fire(view, row, WARNING, (view.step[row], view.time_ns[row]), "seen", median)
+            self._fire(view, row, sdk.WARNING, view.place(row), "seen", median)
         elif median > self.settings.suspicious_norm and self.state.scale >= 1024:
-            self._fire(view, row, INFO, (view.step[row], view.time_ns[row]), "high", median)
+            self._fire(view, row, sdk.INFO, view.place(row), "high", median)
         elif self.episode.state and self.episode.kind != "follows":
             self.settle(view, row, at_once=True)
 
     def _fire(
-        self, view: View, row: int, severity: int, onset: tuple[int, int], kind: str, norm: float
+        self, view: sdk.View, row: int, severity: int, onset: tuple[int, int], kind: str, norm: float
     ) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("norm", norm, "median", view.step[row]),
             ("scale", state.scale, "", view.step[row]),
         ]
@@ -196,25 +175,26 @@ class ScaledGradNorm(Rule[Settings, State]):
             evidence.append(("changes of scale", float(state.followed), "that the norm followed", None))
         summary = {
             "follows": f"Gradient norm followed {state.followed} changes of the loss scale",
-            "seen": f"Gradient norm is that of scaled gradients; unscaled it is {number(norm)}",
+            "seen": f"Gradient norm is that of scaled gradients; unscaled it is {sdk.number(norm)}",
             "high": (
-                f"Gradient norm is {number(norm)} at a scale of {scale(state.scale)}, perhaps not unscaled"
+                f"Gradient norm is {sdk.number(norm)} at a scale of {sdk.scale(state.scale)}, "
+                "perhaps not unscaled"
             ),
         }[kind]
         self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def measured_scaled(case: DiagnosisContext) -> Cause | None:
+def measured_scaled(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause: the measurement, and the clipping with it."""
     sure = "Perhaps the" if case.result.kind == "high" else "The"
-    return Cause(
+    return sdk.Cause(
         "scaled-norm",
         f"{sure} norm is measured before scaler.unscale_(), so it is the true norm times the "
         "scale, and clipping cuts gradients far too short.",
         "a norm measured before unscale_",
-        (UNSCALE, remedies.WIRE_SCALER),
+        (UNSCALE, sdk.remedies.WIRE_SCALER),
         "Watch the norm when the scale halves: it halves too.",
     )
 
 
-CAUSES = ((MEASUREMENT, measured_scaled),)
+CAUSES = ((sdk.MEASUREMENT, measured_scaled),)

@@ -25,31 +25,19 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    Fact,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    grade,
-    scale,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(50, "updates", "Updates without overflow before the alert is recovering")
-    resolve_updates: int = setting(200, "updates", "Updates without overflow before the alert is resolved")
-    floor_overflows: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without overflow"
+    recover_updates: int = 50
+    resolve_updates: int = 200
+    floor_overflows: int = sdk.setting(
         5, "overflows", "Overflows at an unchanged lowest scale that show that it is the minimum"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """How close the scale is to its floor.
 
     ``lowest``: the lowest scale so far; ``stuck``: consecutive overflows at it; ``backed_off``: whether
@@ -64,18 +52,18 @@ class State(RuleState):
     since: tuple[int, int] = (0, 0)
 
 
-class ScalerAtFloor(Rule[Settings, State]):
+class ScalerAtFloor(sdk.Rule[Settings, State]):
     """Critical: at 0 no update is made any more; at the minimum, updates are still skipped."""
 
     title = "Loss scale is at its minimum"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("scale",)
     idles = True
 
     def asleep(self) -> bool:
         return self.state.positive and not self.state.stuck and not self.episode.state
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.scale is None or not view.has_scaler(view.n - 1) or self._nothing_new(view):
             return
         overflowed = {row for row, _, _ in view.overflows}
@@ -83,13 +71,13 @@ class ScalerAtFloor(Rule[Settings, State]):
             if value is not None and math.isfinite(value) and view.has_scaler(row):
                 self._one(view, row, value, row in overflowed)
 
-    def _nothing_new(self, view: View) -> bool:
+    def _nothing_new(self, view: sdk.View) -> bool:
         quiet = not view.moves and not view.overflows and not self.episode.state and self.state.positive
         if quiet:
             self.state.stuck = 0
         return quiet
 
-    def _one(self, view: View, row: int, value: float, overflowed: bool) -> None:
+    def _one(self, view: sdk.View, row: int, value: float, overflowed: bool) -> None:
         state = self.state
         if value != state.scale:
             state.backed_off = state.scale is not None and value < state.scale
@@ -105,26 +93,26 @@ class ScalerAtFloor(Rule[Settings, State]):
                 self.settle(view, row)
         state.positive = state.positive or value > 0.0
 
-    def _floor(self, view: View, value: float) -> bool:
+    def _floor(self, view: sdk.View, value: float) -> bool:
         """Return whether ``value`` may be the floor: reported as such, or where backing off ended."""
         floor = view.scaler.min_scale
         return value <= floor * 1.0001 if floor > 0 else self.state.backed_off
 
-    def _stuck(self, view: View, row: int, value: float, kind: str, need: int) -> None:
+    def _stuck(self, view: sdk.View, row: int, value: float, kind: str, need: int) -> None:
         state = self.state
         if not state.stuck:
-            state.since = (view.step[row], view.time_ns[row])
+            state.since = view.place(row)
         state.stuck += 1
-        level = grade(state.stuck)
-        if state.stuck < need or self.already_reported(view, row, CRITICAL, level):
+        level = sdk.grade(state.stuck)
+        if state.stuck < need or self.already_reported(view, row, sdk.CRITICAL, level):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("scale", value, "", view.step[row]),
             ("updates lost at it", float(state.stuck), "records", None),
         ]
         if kind == "zero":
             summary = f"Loss scale has been 0 since step {state.since[0]}, so every update is skipped"
         else:
-            times = count(state.stuck, "more overflow")
-            summary = f"Loss scale is at its minimum {scale(value)}, {times} without a change"
-        self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+            times = sdk.count(state.stuck, "more overflow")
+            summary = f"Loss scale is at its minimum {sdk.scale(value)}, {times} without a change"
+        self.fire(view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind)

@@ -32,18 +32,7 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    WARNING,
-    Fact,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    scale,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 QUARTERS = 4
 """Levels are counted in quarters of a power of two, for growth factors other than 2."""
@@ -57,32 +46,31 @@ Fall = tuple[int, int, int, float]
 """A backoff: (step, ns, level before, scale before)."""
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(200, "updates", "Updates without backoff before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "Updates without backoff before the alert is resolved")
-    calibration_updates: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "without backoff"
+    recover_updates: int = 200
+    resolve_updates: int = 500
+    calibration_updates: int = sdk.setting(
         30, "updates", "Updates in which a scaler may still calibrate, unless the scale falls below 1"
     )
-    window: int = setting(
+    window: int = sdk.setting(
         500, "updates", "Updates within which the fall must happen, without growth in between"
     )
-    pending_fall: float = setting(
+    pending_fall: float = sdk.setting(
         3.0, "powers of two", "Fall below the run's level from which the alert is pending"
     )
-    warning_fall: float = setting(
+    warning_fall: float = sdk.setting(
         4.0, "powers of two", "Fall below the run's level from which it is a warning"
     )
-    critical_fall: float = setting(
+    critical_fall: float = sdk.setting(
         8.0, "powers of two", "Fall below the run's level from which it is critical"
     )
-    lowest_scale: float = setting(
+    lowest_scale: float = sdk.setting(
         1.0, "loss scale", "Scale below which it is critical, whatever the level was"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """``levels``: records at each level after warm-up; ``falls``: backoffs of the current fall."""
 
     levels: dict[int, int] = msgspec.field(default_factory=dict)
@@ -94,18 +82,18 @@ class State(RuleState):
     """Number of records of the stream that were counted or checked."""
 
 
-class ScalerCollapse(Rule[Settings, State]):
+class ScalerCollapse(sdk.Rule[Settings, State]):
     """Warning at 4 powers of two below the usual level, critical at 8 or below a scale of 1."""
 
     title = "Loss scale collapses"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("scale",)
     idles = True
 
     def asleep(self) -> bool:
         return bool(self.state.levels) and not self.episode.state
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         self._catch_up(view)
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
@@ -118,7 +106,7 @@ class ScalerCollapse(Rule[Settings, State]):
             if value is not None and math.isfinite(value) and view.has_scaler(row):
                 self._one(view, row, value, moves.get(row))
 
-    def _catch_up(self, view: View) -> None:
+    def _catch_up(self, view: sdk.View) -> None:
         """Count the calm records that this rule did not see; they had the previous level."""
         state = self.state
         missed = view.first - state.upto
@@ -126,14 +114,14 @@ class ScalerCollapse(Rule[Settings, State]):
             self._count(state.level, missed)
         state.upto = view.first + view.n
 
-    def _hold(self, view: View) -> None:
+    def _hold(self, view: sdk.View) -> None:
         """Handle the common case: the whole batch has one scale."""
         values = [value for value in view.scale or () if value is not None and math.isfinite(value)]
         if values:
             self.state.level = level_of(values[0])
             self._count(self.state.level, len(values))
 
-    def _one(self, view: View, row: int, value: float, move: tuple[float, float] | None) -> None:
+    def _one(self, view: sdk.View, row: int, value: float, move: tuple[float, float] | None) -> None:
         state = self.state
         if move is not None:
             self._moved(view, row, move)
@@ -146,7 +134,7 @@ class ScalerCollapse(Rule[Settings, State]):
         if view.age(row) >= self.settings.calibration_updates and not self.episode.state:
             self._count(state.level, 1)
 
-    def _moved(self, view: View, row: int, move: tuple[float, float]) -> None:
+    def _moved(self, view: sdk.View, row: int, move: tuple[float, float]) -> None:
         before, after = move
         if after > before:
             self.state.falls.clear()
@@ -155,9 +143,9 @@ class ScalerCollapse(Rule[Settings, State]):
         step, ns = (view.step[row - 1], view.time_ns[row - 1]) if row else self._previous(view)
         self.state.falls.append((step, ns, level_of(before), before))
 
-    def _previous(self, view: View) -> tuple[int, int]:
+    def _previous(self, view: sdk.View) -> tuple[int, int]:
         """Return step and time of the record before this batch, in which the overflow happened."""
-        return view.before or (view.step[0], view.time_ns[0])
+        return view.before or view.place(0)
 
     def _prune(self, now: int) -> None:
         falls = self.state.falls
@@ -178,20 +166,19 @@ class ScalerCollapse(Rule[Settings, State]):
                 return level
         return None
 
-    def _evaluate(self, view: View, row: int, value: float) -> None:
+    def _evaluate(self, view: sdk.View, row: int, value: float) -> None:
         limits, falls = self.settings, self.state.falls
         level = self.state.level if self.state.level is not None else LOWEST
         below_one = value < limits.lowest_scale and self.state.backed_off
         if not falls or (view.age(row) < limits.calibration_updates and not below_one):
-            if self.episode.state:
-                self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
             return
         start, run = falls[0], falls[first_of_run(falls) :]
         usual = self._median()
         depth = (min(start[2], usual if usual is not None else start[2]) - level) / QUARTERS
         onset = (run[0][0], run[0][1])
         if below_one or depth >= limits.warning_fall:
-            severity = CRITICAL if below_one or depth >= limits.critical_fall else WARNING
+            severity = sdk.CRITICAL if below_one or depth >= limits.critical_fall else sdk.WARNING
             if not self.already_reported(view, row, severity, self._depth(depth)):
                 summary, evidence = self._describe(view, row, value, run)
                 kind = "below-one" if below_one else "fall"
@@ -199,26 +186,31 @@ class ScalerCollapse(Rule[Settings, State]):
         elif depth >= limits.pending_fall:
             self.pend(view, row, onset, *self._describe(view, row, value, run))
         elif self.episode.state:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
 
     def _depth(self, depth: float) -> int:
         """Return the level of an episode, which increases every four powers of two."""
         return int(min(depth, 160.0) // 4)
 
-    def _describe(self, view: View, row: int, value: float, run: list[Fall]) -> tuple[str, list[Fact]]:
+    def _describe(
+        self, view: sdk.View, row: int, value: float, run: list[Fall]
+    ) -> tuple[str, list[sdk.Fact]]:
         step, start = view.step[row], run[0]
         since = self.episode.onset_step if self.episode.state else start[0]
         top = self._top(start)
         steps = max(1, step - since)
         usual = self._median()
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("scale", value, "", step),
             ("scale before", top, "", since),
             ("backoffs", float(len(run)), "without a growth between", None),
         ]
         if usual is not None and usual > LOWEST:
             evidence.append(("usual scale of this run", 2.0 ** (usual / QUARTERS), "", None))
-        return f"Loss scale fell {scale(top)} → {scale(value)} in {count(steps, 'step')}", evidence
+        return (
+            f"Loss scale fell {sdk.scale(top)} → {sdk.scale(value)} in {sdk.count(steps, 'step')}",
+            evidence,
+        )
 
     def _top(self, start: Fall) -> float:
         """Return the scale from which the episode's fall started."""

@@ -27,39 +27,20 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    Fact,
-    Rule,
-    RuleSettings,
-    RuleState,
-    Values,
-    View,
-    all_finite,
-    count,
-    grade,
-    none_finite,
-    scale,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        10, "updates", "Updates with finite gradients before the alert is recovering"
-    )
-    resolve_updates: int = setting(
-        100, "updates", "Updates with finite gradients before the alert is resolved"
-    )
-    overflow_records: int = setting(
+class Settings(sdk.RuleSettings):
+    calm = "with finite gradients"
+    recover_updates: int = 10
+    resolve_updates: int = 100
+    overflow_records: int = sdk.setting(
         3, "records", "Records in a row that overflow while the scale does not change"
     )
-    max_spacing: float = setting(0.5, "growth intervals", "Largest distance of records that are compared")
+    max_spacing: float = sdk.setting(0.5, "growth intervals", "Largest distance of records that are compared")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """``streak``: consecutive overflows after each of which the next record had the same scale."""
 
     streak: int = 0
@@ -74,11 +55,11 @@ class State(RuleState):
     """The scale backed off within the current run of overflows."""
 
 
-class ScalerNotUpdating(Rule[Settings, State]):
+class ScalerNotUpdating(sdk.Rule[Settings, State]):
     """Critical after three consecutive overflows that left the scale unchanged."""
 
     title = "Loss scale ignores overflows"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("scale",)
     idles = True
 
@@ -86,7 +67,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         state = self.state
         return not (state.overflowed or state.streak or state.moved or self.episode.state)
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.scale is None or not view.has_scaler(view.n - 1):
             return
         if self._nothing_new(view) or (self.episode.state and self._continues(view, view.grad_norm)):
@@ -95,11 +76,11 @@ class ScalerNotUpdating(Rule[Settings, State]):
             if value is not None and math.isfinite(value) and view.has_scaler(row):
                 self._one(view, row, value)
 
-    def _nothing_new(self, view: View) -> bool:
+    def _nothing_new(self, view: sdk.View) -> bool:
         """Handle the common case quickly: one scale, all gradients finite, no skipped step."""
         if self.episode.state or self.state.overflowed or view.overflows or view.moves:
             return False
-        if view.grad_norm is not None and not all_finite(view.grad_norm):
+        if view.grad_norm is not None and not sdk.all_finite(view.grad_norm):
             return False
         if view.stepped is not None and 0.0 in view.stepped:
             return False
@@ -110,7 +91,7 @@ class ScalerNotUpdating(Rule[Settings, State]):
         state.streak, state.abandoned, state.moved = 0, 0, False
         return True
 
-    def _continues(self, view: View, norms: Values | None) -> bool:
+    def _continues(self, view: sdk.View, norms: sdk.Values | None) -> bool:
         """Handle a long episode quickly: one scale, and no norm is finite."""
         state, streak = self.state, self.state.streak + view.n
         if not state.overflowed or state.moved or not state.streak or view.scaled or not state.scale:
@@ -118,12 +99,12 @@ class ScalerNotUpdating(Rule[Settings, State]):
         apart = self.settings.max_spacing * view.scaler.growth_interval
         if view.moves or view.relearned or view.step[-1] - state.step > apart:
             return False
-        if norms is None or (view.scale or []).count(state.scale) < view.n or not none_finite(norms):
+        if norms is None or (view.scale or []).count(state.scale) < view.n or not sdk.none_finite(norms):
             return False
         fires = (
             streak >= self.settings.overflow_records
         )  # fewer overflows are neither calm nor worth a report
-        if fires and not self.already_reported(view, -1, CRITICAL, grade(streak)):
+        if fires and not self.already_reported(view, -1, sdk.CRITICAL, sdk.grade(streak)):
             return False
         state.streak, state.step = streak, view.step[-1]
         state.at = (view.step[-1], view.time_ns[-1])
@@ -131,21 +112,20 @@ class ScalerNotUpdating(Rule[Settings, State]):
             state.abandoned += view.stepped.count(0.0)
         return True
 
-    def _one(self, view: View, row: int, value: float) -> None:
+    def _one(self, view: sdk.View, row: int, value: float) -> None:
         state = self.state
         if state.overflowed and state.scale is not None:
             self._after(view, row, value)
         state.overflowed = _overflowed(view, row)
         if state.overflowed:
-            state.at = (view.step[row], view.time_ns[row])
+            state.at = view.place(row)
             state.abandoned += view.stepped is not None and view.stepped[row] == 0.0
         else:
             state.streak, state.abandoned, state.moved = 0, 0, False
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
         state.scale, state.step = value, view.step[row]
 
-    def _after(self, view: View, row: int, value: float) -> None:
+    def _after(self, view: sdk.View, row: int, value: float) -> None:
         """Check whether the scale changed in the record after an overflow."""
         state, limits = self.state, self.settings
         apart = view.step[row] - state.step
@@ -160,33 +140,33 @@ class ScalerNotUpdating(Rule[Settings, State]):
         if state.streak >= limits.overflow_records:
             self._fire(view, row, value)
 
-    def _fire(self, view: View, row: int, value: float) -> None:
-        state, level = self.state, grade(self.state.streak)
-        if self.already_reported(view, row, CRITICAL, level):
+    def _fire(self, view: sdk.View, row: int, value: float) -> None:
+        state, level = self.state, sdk.grade(self.state.streak)
+        if self.already_reported(view, row, sdk.CRITICAL, level):
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("scale", value, "unchanged", view.step[row]),
             ("overflows", float(state.streak), "in a row", None),
             ("abandoned steps", float(state.abandoned), "", None),
         ]
         kind = "abandoned" if state.abandoned else "static"
-        times = count(state.streak, "overflow")
+        times = sdk.count(state.streak, "overflow")
         again = self.episode.state and state.since[0] > self.episode.onset_step
         where = f", from step {state.since[0]} on" if again else ""
-        summary = f"{times} in a row{where} while the loss scale stays {scale(value)}"
-        self.fire(view, row, CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+        summary = f"{times} in a row{where} while the loss scale stays {sdk.scale(value)}"
+        self.fire(view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind)
 
 
-def _overflowed(view: View, row: int) -> bool:
+def _overflowed(view: sdk.View, row: int) -> bool:
     """Return whether the record has non-finite gradients.
 
     They show in the norm, in the scaler's flag, or in a step abandoned with a non-finite loss.
     """
-    norm = view.grad_norm[row] if view.grad_norm is not None else None
+    norm = view.value("grad_norm", row)
     if norm is not None:
         return not math.isfinite(norm)
     if view.skipped is not None and view.skipped[row]:
         return True
     abandoned = view.stepped is not None and view.stepped[row] == 0.0
-    loss = view.loss[row] if view.loss is not None else None
+    loss = view.value("loss", row)
     return bool(abandoned and loss is not None and not math.isfinite(loss))

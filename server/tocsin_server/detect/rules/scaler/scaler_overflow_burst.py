@@ -30,35 +30,23 @@ from bisect import bisect_left
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    CRITICAL,
-    WARNING,
-    Fact,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    grade,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
+class Settings(sdk.RuleSettings):
+    calm = "without overflow"
+    recover_updates: int = 200
+    resolve_updates: int = 500
+    calibration_updates: int = sdk.setting(30, "updates", "Updates in which a scaler may still calibrate")
+    burst_window: int = sdk.setting(50, "updates", "Updates in which the overflows of a burst are counted")
+    burst_overflows: int = sdk.setting(5, "overflows", "Overflows in that window that are a burst")
+    window: int = sdk.setting(1000, "updates", "Updates over which the rate of overflows is taken")
+    min_overflows: int = sdk.setting(5, "overflows", "Overflows in that window before the rate counts")
+    warning_ratio: float = sdk.setting(10.0, "x healthy rate", "Rate above which it is a warning")
+    critical_ratio: float = sdk.setting(100.0, "x healthy rate", "Rate above which it is critical")
 
-    recover_updates: int = setting(200, "updates", "Updates without overflow before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "Updates without overflow before the alert is resolved")
-    calibration_updates: int = setting(30, "updates", "Updates in which a scaler may still calibrate")
-    burst_window: int = setting(50, "updates", "Updates in which the overflows of a burst are counted")
-    burst_overflows: int = setting(5, "overflows", "Overflows in that window that are a burst")
-    window: int = setting(1000, "updates", "Updates over which the rate of overflows is taken")
-    min_overflows: int = setting(5, "overflows", "Overflows in that window before the rate counts")
-    warning_ratio: float = setting(10.0, "x healthy rate", "Rate above which it is a warning")
-    critical_ratio: float = setting(100.0, "x healthy rate", "Rate above which it is critical")
 
-
-class State(RuleState):
+class State(sdk.RuleState):
     """``seen``: (step, ns, overflows) of the last ``window`` updates, in order, one entry per record."""
 
     seen: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
@@ -69,15 +57,15 @@ class State(RuleState):
         self.total = sum(times for _, _, times in self.seen)  # missing in older snapshots
 
 
-class OverflowBurst(Rule[Settings, State]):
+class OverflowBurst(sdk.Rule[Settings, State]):
     """Warning for a burst or 10 times the healthy rate, critical for 100 times."""
 
     title = "Gradients overflow in a burst"
-    severity = CRITICAL
+    severity = sdk.CRITICAL
     needs = ("scale", "skipped", "found_inf")
     idles = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if not view.overflows and not self.episode.state:
             return
         if not view.overflows:
@@ -95,7 +83,7 @@ class OverflowBurst(Rule[Settings, State]):
             if row not in events and self.episode.state:
                 self.settle(view, row)
 
-    def _overflow(self, view: View, row: int, times: int, step: int) -> None:
+    def _overflow(self, view: sdk.View, row: int, times: int, step: int) -> None:
         if step - view.first_step < self.settings.calibration_updates:
             return
         state, seen = self.state, self.state.seen
@@ -106,34 +94,34 @@ class OverflowBurst(Rule[Settings, State]):
         scaler_settings = view.scaler_at(row)
         found = self._evaluate(view.step[row], scaler_settings.healthy_rate)
         if found is None:
-            self.episode.calm, self.episode.last_step = 0, view.step[row]
+            self.continues(view, row)
             return
         severity, first, total, span = found
-        level = grade(total)
+        level = sdk.grade(total)
         if self.already_reported(view, row, severity, level):
             return
         span = min(span, view.step[row] - view.first_step + 1)
         rate, healthy = total / span, max(1, math.ceil(scaler_settings.healthy_rate * span))
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("overflows", float(total), f"in {span} updates", step),
             ("rate", rate, "per update", None),
             ("healthy", float(healthy), f"at most in {span} updates", None),
         ]
-        summary = f"{count(total, 'overflow')} in {span} updates; a healthy run has at most {healthy}"
+        summary = f"{sdk.count(total, 'overflow')} in {span} updates; a healthy run has at most {healthy}"
         self.fire(view, row, severity, first, summary, evidence, level=level)
 
     def _evaluate(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Return severity, onset, overflows and updates of the checked stretch, or None if healthy."""
         limits, seen, total = self.settings, self.state.seen, self.state.total
         if total >= limits.min_overflows and total / limits.window > min(limits.critical_ratio * rate, 0.9):
-            return CRITICAL, seen[0][:2], total, limits.window
+            return sdk.CRITICAL, seen[0][:2], total, limits.window
         burst = seen[bisect_left(seen, (now - limits.burst_window + 1,)) :]
         in_burst = sum([times for _, _, times in burst])
         need = max(
             limits.burst_overflows, math.ceil(limits.burst_window * min(limits.warning_ratio * rate, 0.6))
         )
         if in_burst >= need:
-            return WARNING, burst[0][:2], in_burst, limits.burst_window
+            return sdk.WARNING, burst[0][:2], in_burst, limits.burst_window
         if total >= limits.min_overflows and total / limits.window > min(limits.warning_ratio * rate, 0.6):
-            return WARNING, seen[0][:2], total, limits.window
+            return sdk.WARNING, seen[0][:2], total, limits.window
         return None

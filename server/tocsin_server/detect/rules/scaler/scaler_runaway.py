@@ -25,41 +25,24 @@ from __future__ import annotations
 
 import math
 
-from tocsin_server.detect.sdk import (
-    GRADIENT,
-    INFO,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    number,
-    remedies,
-    scale,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(100, "updates", "Updates after an overflow before the alert is recovering")
-    resolve_updates: int = setting(500, "updates", "Updates after an overflow before the alert is resolved")
-    growths: int = setting(8, "growths", "Growths in a row without an overflow; also the warm-up")
-    check_from_growths: int = setting(4, "growths", "Growths from which norms and losses are checked")
-    dead_norm: float = setting(1e-6, "grad norm", "Norm below which gradients are close to 0")
-    constant_range: float = setting(1e-5, "relative", "Range of the loss within which it is constant")
-    dead_records: int = setting(10, "records", "Records in a row with such norms or losses")
-    scale_cap: float = setting(
+class Settings(sdk.RuleSettings):
+    calm = "after an overflow"
+    recover_updates: int = 100
+    resolve_updates: int = 500
+    growths: int = sdk.setting(8, "growths", "Growths in a row without an overflow; also the warm-up")
+    check_from_growths: int = sdk.setting(4, "growths", "Growths from which norms and losses are checked")
+    dead_norm: float = sdk.setting(1e-6, "grad norm", "Norm below which gradients are close to 0")
+    constant_range: float = sdk.setting(1e-5, "relative", "Range of the loss within which it is constant")
+    dead_records: int = sdk.setting(10, "records", "Records in a row with such norms or losses")
+    scale_cap: float = sdk.setting(
         2.0**24, "loss scale", "Scale at which other scalers stop growing (Apex, InternEvo)"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Growths since the last overflow and their start; the current streaks of dead signals."""
 
     growths: int = 0
@@ -72,17 +55,17 @@ class State(RuleState):
     high: float = -math.inf
 
 
-class ScalerRunaway(Rule[Settings, State]):
+class ScalerRunaway(sdk.Rule[Settings, State]):
     """Warning with negligible gradients or a constant loss; info above Apex's maximum scale."""
 
     title = "Loss scale grows without overflow"
-    severity = WARNING
+    severity = sdk.WARNING
     inhibited_by = ("nonfinite-loss",)
     bears_on = ("scaler-collapse", "scaler-overflow-burst", "nonfinite-loss", "nonfinite-grad-norm")
     needs = ("scale",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         state = self.state
         quiet = state.growths < self.settings.check_from_growths and not self.episode.state
         if quiet and not view.moves and not view.overflows:
@@ -94,41 +77,40 @@ class ScalerRunaway(Rule[Settings, State]):
                 self._moved(view, row, *moves[row])
             if row in bad:
                 state.growths = 0
-                if self.episode.state:
-                    self.settle(view, row)
+                self.settle(view, row)
             elif state.growths >= self.settings.check_from_growths:
                 self._look(view, row)
             elif self.episode.state:
                 self.settle(view, row)
 
-    def _moved(self, view: View, row: int, before: float, after: float) -> None:
+    def _moved(self, view: sdk.View, row: int, before: float, after: float) -> None:
         state = self.state
         if after < before or before <= 0 or not math.isfinite(after):
             state.growths = 0
             return
         if not state.growths:
-            state.start, state.first = (view.step[row], view.time_ns[row]), before
+            state.start, state.first = view.place(row), before
         grown = math.log(after / before) / math.log(view.scaler.growth_factor)
         state.growths += max(1, round(grown))
         state.scale = after
 
-    def _look(self, view: View, row: int) -> None:
+    def _look(self, view: sdk.View, row: int) -> None:
         """Check norm and loss of one record while the scale keeps growing."""
         state, limits = self.state, self.settings
-        norm = view.grad_norm[row] if view.grad_norm is not None else None
+        norm = view.value("grad_norm", row)
         if norm is not None:
             state.dead = state.dead + 1 if norm < limits.dead_norm else 0
-        loss = view.loss[row] if view.loss is not None else None
+        loss = view.value("loss", row)
         if loss is not None:
             self._follow(loss)
         if state.growths < limits.growths:
             return
         if state.dead >= limits.dead_records:
-            self._fire(view, row, WARNING, "dead")
+            self._fire(view, row, sdk.WARNING, "dead")
         elif state.still >= 5 * limits.dead_records:
-            self._fire(view, row, WARNING, "still")
+            self._fire(view, row, sdk.WARNING, "still")
         elif state.scale > limits.scale_cap:
-            self._fire(view, row, INFO, "high")
+            self._fire(view, row, sdk.INFO, "high")
 
     def _follow(self, loss: float) -> None:
         state = self.state
@@ -138,44 +120,45 @@ class ScalerRunaway(Rule[Settings, State]):
         else:
             state.still, state.low, state.high = 0, loss, loss
 
-    def _fire(self, view: View, row: int, severity: int, kind: str) -> None:
+    def _fire(self, view: sdk.View, row: int, severity: int, kind: str) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("scale", state.scale, "", view.step[row]),
             ("scale before", state.first, "", state.start[0]),
             ("growths", float(state.growths), "without overflow", None),
         ]
         why = {"dead": " while gradients are close to 0", "still": " while the loss is constant"}
         summary = (
-            f"Loss scale grew {scale(state.first)} → {scale(state.scale)} without overflow{why.get(kind, '')}"
+            f"Loss scale grew {sdk.scale(state.first)} → {sdk.scale(state.scale)} without "
+            f"overflow{why.get(kind, '')}"
         )
         level = severity * 100 + state.growths // 4
         self.fire(view, row, severity, state.start, summary, evidence, level=level, kind=kind)
 
 
-def running_away(case: DiagnosisContext) -> Cause | None:
+def running_away(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of a scale that grows without overflows."""
     if case.result.kind == "high":
-        return Cause(
+        return sdk.Cause(
             "small-gradients", "Nothing overflows, so the scale grows, which is normal for small losses.",
             "a small loss",
-            (Remedy("Do nothing while loss and gradient norm are normal."), remedies.BF16),
+            (sdk.Remedy("Do nothing while loss and gradient norm are normal."), sdk.remedies.BF16),
             "Watch the gradient norm: it stays at its level.",
         )  # fmt: skip
     usual = case.usual_norm
-    norm = f" (norm {number(usual)})" if usual is not None else ""
-    return Cause(
+    norm = f" (norm {sdk.number(usual)})" if usual is not None else ""
+    return sdk.Cause(
         "no-gradient",
         f"Gradients are close to 0{norm}, so nothing can overflow: a target or mask that "
         "makes the loss 0, a detached graph, frozen parameters, or a tiny loss weight.",
         "gradients close to 0",
         (
-            remedies.CHECK_GRAPH,
-            Remedy("Check the targets of one batch and how the loss is reduced."),
-            remedies.BF16,
+            sdk.remedies.CHECK_GRAPH,
+            sdk.Remedy("Check the targets of one batch and how the loss is reduced."),
+            sdk.remedies.BF16,
         ),
         "Print the unscaled gradients of one batch: they are close to 0.",
     )
 
 
-CAUSES = ((GRADIENT, running_away),)
+CAUSES = ((sdk.GRADIENT, running_away),)

@@ -24,35 +24,29 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    SYSTEM,
-    Cause,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    number,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of SageMaker Debugger, LowGPUUtilization (95th percentile below 70 %)."""
 
-    recover_updates: int = setting(1, "updates", "Updates after a busy window before the alert is recovering")
-    resolve_updates: int = setting(1, "updates", "Updates after such a window before the alert is resolved")
-    recover_records: int = setting(1, "windows", "Windows that must be busy before the alert is recovering")
-    skip_samples: int = setting(20, "samples", "Samples at the start that are ignored")
-    window: int = setting(200, "samples", "Samples over which the percentile is taken; also the warm-up")
-    busy_percent: float = setting(
+    recover_updates: int = sdk.setting(
+        1, "updates", "Updates after a busy window before the alert is recovering"
+    )
+    resolve_updates: int = sdk.setting(
+        1, "updates", "Updates after such a window before the alert is resolved"
+    )
+    recover_records: int = sdk.setting(
+        1, "windows", "Windows that must be busy before the alert is recovering"
+    )
+    skip_samples: int = sdk.setting(20, "samples", "Samples at the start that are ignored")
+    window: int = sdk.setting(200, "samples", "Samples over which the percentile is taken; also the warm-up")
+    busy_percent: float = sdk.setting(
         70.0, "%", "95th percentile of the utilization below which the GPU is underused"
     )
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Samples of the current window, in percent."""
 
     seen: int = 0
@@ -60,16 +54,16 @@ class State(RuleState):
     start: tuple[int, int] = (0, 0)
 
 
-class GpuUnderused(Rule[Settings, State]):
+class GpuUnderused(sdk.Rule[Settings, State]):
     """Info, because small models leave a GPU idle, which may be intended."""
 
     title = "GPU is underused"
-    severity = INFO
+    severity = sdk.INFO
     bears_on = ("throughput-regression",)
     needs = ("gpu_util",)
     in_blocks = True
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         used = view.column("gpu_util")
         if used is None:
             return
@@ -81,38 +75,37 @@ class GpuUnderused(Rule[Settings, State]):
             if state.seen <= limits.skip_samples:
                 continue
             if not state.samples:
-                state.start = (view.step[row], view.time_ns[row])
+                state.start = view.place(row)
             state.samples.append(percent)
             if len(state.samples) >= limits.window:
                 ordered, state.samples = sorted(state.samples), []
                 self._evaluate(view, row, ordered)
 
-    def _evaluate(self, view: View, row: int, ordered: list[float]) -> None:
+    def _evaluate(self, view: sdk.View, row: int, ordered: list[float]) -> None:
         high, median = ordered[len(ordered) * 95 // 100], ordered[len(ordered) // 2]
         if high >= self.settings.busy_percent:
-            if self.episode.state:
-                self.settle(view, row, at_once=True)
+            self.settle(view, row, at_once=True)
             return
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("95th percentile", high, "%", view.step[row]),
             ("median", median, "%", None),
         ]
-        summary = f"GPU utilization is below {number(round(high))} % in 95 % of the samples"
-        self.fire(view, row, INFO, self.state.start, summary, evidence)
+        summary = f"GPU utilization is below {sdk.number(round(high))} % in 95 % of the samples"
+        self.fire(view, row, sdk.INFO, self.state.start, summary, evidence)
 
 
-_CAUSE = Cause(
+_CAUSE = sdk.Cause(
     "idle-gpu",
     "The GPU waits for data, for the CPU that launches kernels or for other ranks, or batches are small.",
     "a waiting GPU",
     (
-        Remedy("Use a larger batch if it fits."),
-        Remedy("Fuse small kernels.", "model = torch.compile(model)"),
-        Remedy(
+        sdk.Remedy("Use a larger batch if it fits."),
+        sdk.Remedy("Fuse small kernels.", "model = torch.compile(model)"),
+        sdk.Remedy(
             "Measure data loading and computation separately.",
             "tocsin.log(data_time=data_s, step_time=step_s)",
         ),
     ),
     "Profile some steps: the GPU is idle between kernels.",
 )
-CAUSES = ((SYSTEM, _CAUSE),)
+CAUSES = ((sdk.SYSTEM, _CAUSE),)

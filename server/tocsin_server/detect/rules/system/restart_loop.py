@@ -18,29 +18,15 @@ Source:
 
 from __future__ import annotations
 
-from tocsin_server.detect.sdk import (
-    SYSTEM,
-    WARNING,
-    Cause,
-    Fact,
-    Remedy,
-    RuleSettings,
-    RuleState,
-    RunRule,
-    View,
-    count,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    restarts: int = setting(3, "restarts", "Restarts without passing the furthest step")
-    resolve_steps: int = setting(20, "updates", "Steps past the furthest step that resolve the alert")
+class Settings(sdk.RuleSettings):
+    restarts: int = sdk.setting(3, "restarts", "Restarts without passing the furthest step")
+    resolve_steps: int = sdk.setting(20, "updates", "Steps past the furthest step that resolve the alert")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """The highest step, when it was last exceeded, and the number of restarts since."""
 
     furthest: int = -1
@@ -48,13 +34,13 @@ class State(RuleState):
     since: tuple[int, int] = (0, 0)
 
 
-class RestartLoop(RunRule[Settings, State]):
+class RestartLoop(sdk.RunRule[Settings, State]):
     """Severity: warning."""
 
     title = "Restarts make no progress"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def resumed(self, at: View, attempt: int, furthest: int) -> None:
+    def resumed(self, at: sdk.View, attempt: int, furthest: int) -> None:
         state = self.state
         if furthest < 0:
             return
@@ -65,32 +51,32 @@ class RestartLoop(RunRule[Settings, State]):
         if state.restarts >= self.settings.restarts:
             self._fire(at, attempt)
 
-    def rest(self, view: View, row: int) -> None:
+    def rest(self, view: sdk.View, row: int) -> None:
         """End the episode once the highest step is exceeded."""
         if view.step[row] > self.state.furthest + self.settings.resolve_steps:
             self.episode.last_step = view.step[row] - self.settings.resolve_updates
             self.settle(view, row, at_once=True)
 
-    def _fire(self, at: View, attempt: int) -> None:
+    def _fire(self, at: sdk.View, attempt: int) -> None:
         state = self.state
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("furthest step", float(state.furthest), "", state.furthest),
             ("restarts", float(state.restarts), "since then", None),
             ("attempt", float(attempt), "", at.step[0]),
         ]
-        summary = f"{count(state.restarts, 'restart')} without passing step {state.furthest}"
-        self.fire(at, 0, WARNING, state.since, summary, evidence, level=state.restarts)
+        summary = f"{sdk.count(state.restarts, 'restart')} without passing step {state.furthest}"
+        self.fire(at, 0, sdk.WARNING, state.since, summary, evidence, level=state.restarts)
 
 
-_CAUSE = Cause(
+_CAUSE = sdk.Cause(
     "restart-loop",
     "Each restart fails before it passes the same step, so the checkpoint, batch, "
     "schedule or memory use at that step is the likely cause.",
     "a cause that every restart meets again",
     (
-        Remedy("Resume from an older checkpoint, or skip the data around that step."),
-        Remedy("Read the error of the last attempt before you restart again."),
+        sdk.Remedy("Resume from an older checkpoint, or skip the data around that step."),
+        sdk.Remedy("Read the error of the last attempt before you restart again."),
     ),
     "Read the errors of the attempts: they agree.",
 )
-CAUSES = ((SYSTEM, _CAUSE),)
+CAUSES = ((sdk.SYSTEM, _CAUSE),)

@@ -22,23 +22,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    DATA,
-    SIMILAR_RUNS,
-    WARNING,
-    Cause,
-    Fact,
-    Remedy,
-    RuleResult,
-    RuleSettings,
-    RuleState,
-    RunEvent,
-    RunRule,
-    SimilarRun,
-    View,
-    count,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 FAILURES = frozenset(
     {"nonfinite-loss", "loss-divergence", "nonfinite-grad-norm", "scaler-collapse", "scaler-at-floor"}
@@ -46,21 +30,16 @@ FAILURES = frozenset(
 """Rules whose alert means that a run failed at its onset."""
 
 
-class Settings(RuleSettings):
-    """Thresholds of the rule; see Source in the module docstring."""
-
-    recover_updates: int = setting(
-        200, "updates", "Updates past the step of the failure before the alert is recovering"
-    )
-    resolve_updates: int = setting(
-        1000, "updates", "Updates past the step of the failure before the alert is resolved"
-    )
-    same_step_within: float = setting(0.01, "relative", "Difference up to which two steps are the same")
-    same_step_min: int = setting(3, "steps", "Difference that always counts as the same")
-    ignore_before_step: int = setting(10, "steps", "Step below which failures are not compared")
+class Settings(sdk.RuleSettings):
+    calm = "past the step of the failure"
+    recover_updates: int = 200
+    resolve_updates: int = 1000
+    same_step_within: float = sdk.setting(0.01, "relative", "Difference up to which two steps are the same")
+    same_step_min: int = sdk.setting(3, "steps", "Difference that always counts as the same")
+    ignore_before_step: int = sdk.setting(10, "steps", "Step below which failures are not compared")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Where this run failed, by rule or exception: step and time of the earliest onset.
 
     All of them count, because similar runs may detect the same failure by different rules.
@@ -71,31 +50,31 @@ class State(RuleState):
     """Similar runs already named."""
 
 
-class SameStepFailure(RunRule[Settings, State]):
+class SameStepFailure(sdk.RunRule[Settings, State]):
     """Severity: warning."""
 
     title = "Similar runs failed at this step"
-    severity = WARNING
+    severity = sdk.WARNING
 
-    def began(self, at: View, rule: str, subject: str, result: RuleResult) -> None:
+    def began(self, at: sdk.View, rule: str, subject: str, result: sdk.RuleResult) -> None:
         if rule in FAILURES:
             self._failed(at, result.onset_step, result.onset_ns, rule)
 
-    def on_event(self, at: View, event: RunEvent) -> None:
+    def on_event(self, at: sdk.View, event: sdk.RunEvent) -> None:
         if event.kind == "finish" and event.data.get("state") == "failed":
             error = event.data.get("error")
             name = str(error.get("type", "")) if isinstance(error, dict) else ""
             self._failed(at, at.step[0], at.time_ns[0], name or "failed")
-        elif event.kind == SIMILAR_RUNS:
+        elif event.kind == sdk.SIMILAR_RUNS:
             self._look(at)
 
-    def _failed(self, at: View, step: int, time_ns: int, what: str) -> None:
+    def _failed(self, at: sdk.View, step: int, time_ns: int, what: str) -> None:
         known = self.state.failures.get(what)
         if known is None or step < known[0]:
             self.state.failures[what] = (step, time_ns)
         self._look(at)
 
-    def _look(self, at: View) -> None:
+    def _look(self, at: sdk.View) -> None:
         limits = self.settings
         for what, (step, time_ns) in sorted(self.state.failures.items(), key=lambda item: (item[1], item[0])):
             near = max(limits.same_step_min, limits.same_step_within * step)
@@ -110,8 +89,8 @@ class SameStepFailure(RunRule[Settings, State]):
                 self.state.reported = sorted({item.run_id for item in same} | set(self.state.reported))
                 self._fire(at, (step, time_ns, what), same)
 
-    def _fire(self, at: View, failed: tuple[int, int, str], same: list[SimilarRun]) -> None:
-        evidence: list[Fact] = [("failed at", float(failed[0]), failed[2], failed[0])]
+    def _fire(self, at: sdk.View, failed: tuple[int, int, str], same: list[sdk.SimilarRun]) -> None:
+        evidence: list[sdk.Fact] = [("failed at", float(failed[0]), failed[2], failed[0])]
         for item in same[:5]:
             evidence.append(
                 (item.name or item.run_id, float(item.failed_step or 0), item.failure, item.failed_step)
@@ -119,22 +98,24 @@ class SameStepFailure(RunRule[Settings, State]):
         names = ", ".join(item.name or item.run_id for item in same[:3])
         steps = sorted({item.failed_step or 0 for item in same})
         where = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-        summary = f"Failed at step {failed[0]}; {count(len(same), 'similar run')} failed at {where}: {names}"
-        self.fire(at, 0, WARNING, failed[:2], summary, evidence, level=len(self.state.reported))
+        summary = (
+            f"Failed at step {failed[0]}; {sdk.count(len(same), 'similar run')} failed at {where}: {names}"
+        )
+        self.fire(at, 0, sdk.WARNING, failed[:2], summary, evidence, level=len(self.state.reported))
 
 
-_CAUSE = Cause(
+_CAUSE = sdk.Cause(
     "systematic",
     "The runs likely share the cause: the same data order, or a schedule that changes at that step.",
     "the same data or schedule at that step",
     (
-        Remedy(
+        sdk.Remedy(
             "Check the batch of that step.",
             "run.batch(batch_id)  # before each step names it in the record",
         ),
-        Remedy("Check the learning rate and the loss weights at that step."),
-        Remedy("Run once with another data order."),
+        sdk.Remedy("Check the learning rate and the loss weights at that step."),
+        sdk.Remedy("Run once with another data order."),
     ),
     "Change the data order: the run passes that step.",
 )
-CAUSES = ((DATA, _CAUSE),)
+CAUSES = ((sdk.DATA, _CAUSE),)

@@ -23,39 +23,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    MEASUREMENT,
-    Cause,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    count,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds; an episode ends after steps have increased for a while."""
 
-    recover_updates: int = setting(20, "updates", "Updates forward before the alert is recovering")
-    resolve_updates: int = setting(50, "updates", "Updates forward before the alert is resolved")
+    calm = "forward"
+    recover_updates: int = 20
+    resolve_updates: int = 50
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """How often steps went back. It is kept across discontinuities."""
 
     times: int = 0
 
 
-class StepRewind(Rule[Settings, State]):
+class StepRewind(sdk.Rule[Settings, State]):
     """Severity: info."""
 
     title = "Steps go back"
-    severity = INFO
+    severity = sdk.INFO
     needs = ("loss", "grad_norm", "scale", "lr", "step_time")
     idles = True
 
@@ -72,37 +61,35 @@ class StepRewind(Rule[Settings, State]):
     def discontinuity(self) -> None:
         """Keep the state: a discontinuity is what this rule detects."""
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         if view.rewound_from is not None:
             self._fire(view, view.rewound_from)
         elif self.episode.state:
             for row in range(view.n):
-                if self.episode.state:
-                    self.settle(view, row)
+                self.settle(view, row)
 
-    def _fire(self, view: View, furthest: int) -> None:
+    def _fire(self, view: sdk.View, furthest: int) -> None:
         state, step = self.state, view.step[0]
         state.times += 1
         lost = furthest - step
-        evidence: list[Fact] = [
+        evidence: list[sdk.Fact] = [
             ("furthest step", float(furthest), "", None),
             ("went back to", float(step), "", step),
             ("times", float(state.times), "so far", None),
         ]
-        summary = f"Steps went back {count(lost, 'step')}, {furthest} → {step}"
+        summary = f"Steps went back {sdk.count(lost, 'step')}, {furthest} → {step}"
         if state.times > 1:
             summary = f"Steps went back {state.times} times, the last time {furthest} → {step}"
-        self.fire(view, 0, INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
+        self.fire(view, 0, sdk.INFO, (step, view.time_ns[0]), summary, evidence, level=state.times)
         for row in range(1, view.n):
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
 
 
-_CAUSE = Cause(
+_CAUSE = sdk.Cause(
     "rewind",
     "The process went back to a checkpoint, or several runs report as one.",
     "a rollback within the process",
-    (Remedy("Give each run its own name or id.", 'tocsin.watch("project", resume="run-id")'),),
+    (sdk.Remedy("Give each run its own name or id.", 'tocsin.watch("project", resume="run-id")'),),
     "Check the log: the script loaded a checkpoint, or another process reports under this id.",
 )
-CAUSES = ((MEASUREMENT, _CAUSE),)
+CAUSES = ((sdk.MEASUREMENT, _CAUSE),)

@@ -29,48 +29,31 @@ import math
 
 import msgspec
 
-from tocsin_server.detect.sdk import (
-    INFO,
-    SYSTEM,
-    WARNING,
-    Cause,
-    DiagnosisContext,
-    Fact,
-    Remedy,
-    Rule,
-    RuleSettings,
-    RuleState,
-    View,
-    middle,
-    number,
-    positive,
-    setting,
-)
+from tocsin_server.detect import sdk
 
 
-class Settings(RuleSettings):
+class Settings(sdk.RuleSettings):
     """Thresholds of the rule; the factor of a warning is tocsin's, as shared machines vary."""
 
-    recover_updates: int = setting(
-        1, "updates", "Updates at the usual step time before the alert is recovering"
+    calm = "at the usual step time"
+    recover_updates: int = 1
+    resolve_updates: int = 50
+    recover_records: int = sdk.setting(2, "windows", "Windows at the usual step time that are also needed")
+    skip_records: int = sdk.setting(
+        50, "records", "Records at the start that are ignored (compilation, caches)"
     )
-    resolve_updates: int = setting(
-        50, "updates", "Updates at the usual step time before the alert is resolved"
-    )
-    recover_records: int = setting(2, "windows", "Windows at the usual step time that are also needed")
-    skip_records: int = setting(50, "records", "Records at the start that are ignored (compilation, caches)")
-    baseline_records: int = setting(
+    baseline_records: int = sdk.setting(
         200, "records", "Records after those that define the usual step time; also the warm-up"
     )
-    window: int = setting(50, "records", "Records in a window; the rule compares its median step time")
-    slow_windows: int = setting(4, "windows", "Windows in a row that must be slow")
-    info_ratio: float = setting(1.3, "x usual", "Step time from which the alert is info")
-    warning_ratio: float = setting(2.0, "x usual", "Step time from which it is a warning")
-    min_duration_s: float = setting(60.0, "seconds", "Shortest duration of the slow windows")
-    similar_runs_ratio: float = setting(3.0, "x similar runs", "Step time from which it is a warning")
+    window: int = sdk.setting(50, "records", "Records in a window; the rule compares its median step time")
+    slow_windows: int = sdk.setting(4, "windows", "Windows in a row that must be slow")
+    info_ratio: float = sdk.setting(1.3, "x usual", "Step time from which the alert is info")
+    warning_ratio: float = sdk.setting(2.0, "x usual", "Step time from which it is a warning")
+    min_duration_s: float = sdk.setting(60.0, "seconds", "Shortest duration of the slow windows")
+    similar_runs_ratio: float = sdk.setting(3.0, "x similar runs", "Step time from which it is a warning")
 
 
-class State(RuleState):
+class State(sdk.RuleState):
     """Step times in seconds: records seen, the usual time, the current window and slow windows before it."""
 
     seen: int = 0
@@ -84,11 +67,11 @@ class State(RuleState):
     """Step, time and median of the consecutive slow windows."""
 
 
-class ThroughputRegression(Rule[Settings, State]):
+class ThroughputRegression(sdk.Rule[Settings, State]):
     """Warning at twice the usual time or three times that of similar runs, info from 1.3 times."""
 
     title = "Steps take longer"
-    severity = WARNING
+    severity = sdk.WARNING
     bears_on = ("data-bound", "gpu-underused", "stalled", "straggler")
     needs = ("step_time",)
     in_blocks = True
@@ -98,12 +81,12 @@ class ThroughputRegression(Rule[Settings, State]):
         """Return whether the stream is that of the primary optimizer, whose step time is the run's."""
         return not suffix and super().subjects(bases, suffix)  # type: ignore[arg-type]
 
-    def observe(self, view: View) -> None:
+    def observe(self, view: sdk.View) -> None:
         times = view.column("step_time")
         if times is None:
             return
         state = self.state
-        if state.usual and 0 < len(state.window) < self.settings.window - view.n and positive(times):
+        if state.usual and 0 < len(state.window) < self.settings.window - view.n and sdk.positive(times):
             state.seen += view.n
             state.window += times  # type: ignore[arg-type]
             return
@@ -111,7 +94,7 @@ class ThroughputRegression(Rule[Settings, State]):
             if seconds is not None and 0 < seconds < math.inf:
                 self._one(view, row, seconds)
 
-    def _one(self, view: View, row: int, seconds: float) -> None:
+    def _one(self, view: sdk.View, row: int, seconds: float) -> None:
         state, limits = self.state, self.settings
         state.seen += 1
         if state.seen <= limits.skip_records:
@@ -120,39 +103,38 @@ class ThroughputRegression(Rule[Settings, State]):
             state.base.append(seconds)
             if len(state.base) == limits.baseline_records:
                 ordered = sorted(state.base)
-                state.usual, state.upper = middle(ordered), ordered[len(ordered) * 95 // 100]
+                state.usual, state.upper = sdk.middle(ordered), ordered[len(ordered) * 95 // 100]
                 state.base = []
             return
         if not state.window:
-            state.start = (view.step[row], view.time_ns[row])
+            state.start = view.place(row)
         state.window.append(seconds)
         if len(state.window) >= limits.window:
-            self._evaluate(view, row, middle(sorted(state.window)))
+            self._evaluate(view, row, sdk.middle(sorted(state.window)))
             state.window = []
 
-    def _evaluate(self, view: View, row: int, median: float) -> None:
+    def _evaluate(self, view: sdk.View, row: int, median: float) -> None:
         state, limits = self.state, self.settings
         others = [throughput for item in self.context.siblings.runs if (throughput := item.step_time_s)]
-        other = middle(sorted(others)) if others else 0.0
+        other = sdk.middle(sorted(others)) if others else 0.0
         if other and median > limits.similar_runs_ratio * other:
-            self._fire(view, row, WARNING, state.start, median, other, "sibling")
+            self._fire(view, row, sdk.WARNING, state.start, median, other, "sibling")
             return
         if median <= max(limits.info_ratio * state.usual, state.upper):
             state.slow = []
-            if self.episode.state:
-                self.settle(view, row)
+            self.settle(view, row)
             return
         state.slow = [*state.slow, (*state.start, median)][-limits.slow_windows :]
         lasted = (view.time_ns[row] - state.slow[0][1]) * 1e-9
         if len(state.slow) < limits.slow_windows or lasted < limits.min_duration_s:
             return
         least = min(item[2] for item in state.slow)
-        severity = WARNING if least > max(limits.warning_ratio * state.usual, state.upper) else INFO
+        severity = sdk.WARNING if least > max(limits.warning_ratio * state.usual, state.upper) else sdk.INFO
         self._fire(view, row, severity, state.slow[0][:2], median, state.usual, "regression")
 
     def _fire(
         self,
-        view: View,
+        view: sdk.View,
         row: int,
         severity: int,
         onset: tuple[int, int],
@@ -161,17 +143,19 @@ class ThroughputRegression(Rule[Settings, State]):
         kind: str,
     ) -> None:
         than = "in similar runs" if kind == "sibling" else "before"
-        times = number(round(median / usual, 1))
-        evidence: list[Fact] = [
+        times = sdk.number(round(median / usual, 1))
+        evidence: list[sdk.Fact] = [
             ("step time", median, "s", view.step[row]),
             (f"step time {than}", usual, "s", None),
             ("times slower", median / usual, "", None),
         ]
-        summary = f"Steps take {number(median)} s, {times} times as long as {than} ({number(usual)} s)"
+        summary = (
+            f"Steps take {sdk.number(median)} s, {times} times as long as {than} ({sdk.number(usual)} s)"
+        )
         self.fire(view, row, severity, onset, summary, evidence, level=severity, kind=kind)
 
 
-def slower(case: DiagnosisContext) -> Cause | None:
+def slower(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     """Return the cause of slower steps."""
     sibling = case.result.kind == "sibling"
     where = (
@@ -181,20 +165,20 @@ def slower(case: DiagnosisContext) -> Cause | None:
         else "The machine got slower: data from shared storage, another job, a throttled GPU, or "
         "memory that is swapped or fragmented."
     )
-    return Cause(
+    return sdk.Cause(
         "slower",
         where,
         "a machine or a data loader that got slower",
         (
-            Remedy(
+            sdk.Remedy(
                 "Measure data loading and computation separately.",
                 "tocsin.log(data_time=data_s, step_time=step_s)",
             ),
-            Remedy("Check the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
-            Remedy("Profile the process.", "py-spy top --pid <pid>"),
+            sdk.Remedy("Check the GPU's clocks and throttle reasons.", "nvidia-smi -q -d PERFORMANCE,CLOCK"),
+            sdk.Remedy("Profile the process.", "py-spy top --pid <pid>"),
         ),
         "Compare sequence length, resolution and batch size before and after: they are unchanged.",
     )
 
 
-CAUSES = ((SYSTEM, slower),)
+CAUSES = ((sdk.SYSTEM, slower),)
