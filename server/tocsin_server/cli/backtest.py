@@ -43,7 +43,6 @@ def backtest(
     from tocsin.importers import UnreadableLogError
     from tocsin_server.cli.database import opened
     from tocsin_server.core import exact_json
-    from tocsin_server.detect.custom.settings_changes import SettingError
     from tocsin_server.offline.backtest import Backtest
     from tocsin_server.offline.backtest_score import settings_of as rule_settings_of
     from tocsin_server.offline.backtest_score import summary_of
@@ -58,7 +57,7 @@ def backtest(
             with opened(settings_of(database_url, data_dir, config)) as database:
                 reader = StoreReader(database)
                 tested += [test.of_run(reader, stored) for stored in _stored(reader, runs or [], project)]
-    except (SettingError, UnreadableLogError) as error:
+    except UnreadableLogError as error:
         raise TocsinError(str(error)) from error
     reported = summary_of(rule, test.settings, tested)
     print(exact_json.dumps(reported) if as_json else "\n".join(_text(reported, tested)))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tocsin.importers import open_log
+from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Alert, RecordBatch, RunEvent, Writer
 from tocsin_server.detect.custom import threshold
-from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.engine.plan import KIND as RULES
 from tocsin_server.detect.interface.context import RunContext
@@ -118,7 +118,7 @@ class Backtest:
         try:
             evaluator.take(item)
         except (ArithmeticError, ValueError, IndexError, TypeError) as error:
-            raise SettingError(
+            raise FieldError(
                 f"{self.rule}: settings", "a valid combination of values", f"{type(error).__name__}: {error}"
             ) from error
 

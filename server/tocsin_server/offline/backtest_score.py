@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Alert, RecordBatch, Severity
-from tocsin_server.detect.custom.settings_changes import SettingError, with_changes
+from tocsin_server.detect.custom.settings_changes import with_changes
 from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, settings_types
 
@@ -30,15 +31,15 @@ def settings_of(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
     """Return the settings of ``rule`` with ``changes``, which are numbers or numeric strings.
 
     Raises:
-        SettingError: The rule or a setting is unknown, or a value is invalid.
+        FieldError: The rule or a setting is unknown, or a value is invalid.
     """
     kinds = settings_types()
     if rule not in kinds:
         known = [info.id for info in catalogue()]
         if rule in known:
-            raise SettingError("rule", "one that checks records, not the server's clock", rule)
+            raise FieldError("rule", "one that checks records, not the server's clock", rule)
         near = get_close_matches(rule, kinds, n=3, cutoff=0.5)
-        raise SettingError("rule", f"the id of a built-in rule{_guess(near)}", rule)
+        raise FieldError("rule", f"the id of a built-in rule{_guess(near)}", rule)
     return with_changes(rule, kinds[rule], changes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, bindparam, func, select
@@ -17,7 +18,8 @@ MOST_ALERTS = 50
 """Alerts of one run in each state that is over, the newest; all that are not over are read."""
 
 
-class ComparedAlert(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AlertLine:
     """An alert without its diagnosis."""
 
     id: str
@@ -81,12 +83,12 @@ def read_compared(connection: Connection, run_ids: Sequence[str]) -> dict[str, C
     }
 
 
-def read_compared_alerts(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[ComparedAlert]]:
+def read_compared_alerts(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[AlertLine]]:
     """Return the alerts of these runs by run, the newest change first."""
-    found: dict[str, list[ComparedAlert]] = {run_id: [] for run_id in run_ids}
+    found: dict[str, list[AlertLine]] = {run_id: [] for run_id in run_ids}
     for row in connection.execute(_ALERTS, {"of_runs": list(run_ids)}):
         found[row.run_id].append(
-            ComparedAlert(
+            AlertLine(
                 f"{row.run_id}.{row.fingerprint}.{row.episode}",
                 row.run_id,
                 row.rule,

@@ -7,7 +7,7 @@ records only.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
@@ -119,6 +119,15 @@ def metric_names(
     query = query.group_by(metric.c.name).order_by(count.desc(), metric.c.name).limit(limit + 1)
     found = [(row.name, int(row.runs)) for row in connection.execute(query)]
     return found[:limit], len(found) > limit
+
+
+def runs_by_series(connection: Connection, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return the names of the series of these runs, each with the number of runs that have it."""
+    found: Counter[str] = Counter()
+    for some in _parts(run_ids):
+        query = select(metric.c.name, func.count().label("runs")).where(metric.c.run_id.in_(some))
+        found.update({row.name: row.runs for row in connection.execute(query.group_by(metric.c.name))})
+    return dict(found)
 
 
 def _key(row: Row[Any], col: int) -> Key:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin_server.detect.custom.settings_changes import SettingError
+from tocsin_server.core.errors import FieldError
 from tocsin_server.offline.backtest import Backtest, Bounds
 from tocsin_server.offline.backtest_score import settings_of
 
@@ -66,5 +66,5 @@ def test_settings_under_which_a_rule_breaks_are_named(spiky: Path, monkeypatch: 
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr(LossSpike, "observe", broken)
-    with pytest.raises(SettingError, match="loss-spike: settings: expected a valid combination of values"):
+    with pytest.raises(FieldError, match="loss-spike: settings: expected a valid combination of values"):
         Backtest("loss-spike", settings_of("loss-spike", {})).of_file(spiky)

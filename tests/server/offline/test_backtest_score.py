@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Alert, AlertState, Column, Diagnosis, RecordBatch, Severity, Writer
-from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.rules.catalog import settings_types
 from tocsin_server.offline.backtest_score import Tally, per_thousand, settings_of, steps_with_alerts
 
@@ -47,7 +47,7 @@ def batch_of(steps: list[int], rank: int = 0, name: str = "loss", at: list[int] 
 )
 def test_invalid_settings_are_rejected_by_name(rule: str, changes: dict[str, Any], message: str) -> None:
     """The error has the field, what was expected and what was given."""
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(FieldError, match=message):
         settings_of(rule, changes)
 
 

@@ -20,11 +20,6 @@ def problem(pattern: object) -> str | None:
     return f"a glob with at most {MOST_STARS} stars" if pattern.count("*") > MOST_STARS else None
 
 
-def is_plain(pattern: str) -> bool:
-    """Return whether only the pattern itself matches."""
-    return "*" not in pattern and "?" not in pattern
-
-
 def matches(pattern: str, name: str) -> bool:
     """Return whether the whole ``name`` matches; case-sensitive."""
     at, place, star, tried = 0, 0, -1, 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from tocsin_server.core.errors import FieldError
 from tocsin_server.detect.custom.renamed_settings import RENAMED
 from tocsin_server.detect.interface.rule import RuleSettings
 
@@ -14,14 +15,6 @@ SHARED = frozenset(item.name for item in fields(RuleSettings))
 """Settings that every rule has, which may be 0."""
 LARGEST = 1_000_000
 """Maximum of a setting that counts, which limits how much a rule can store."""
-
-
-class SettingError(ValueError):
-    """An invalid rule or setting: ``subject``, what was expected, and what was given."""
-
-    def __init__(self, subject: str, expected: str, got: object) -> None:
-        super().__init__(f"{subject}: expected {expected}, got {got!r}"[:400])
-        self.subject, self.expected, self.got = subject, expected, str(got)[:200]
 
 
 def current_names(rule: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,12 +25,12 @@ def current_names(rule: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         changes: Values by old or current name; unknown names are kept.
 
     Raises:
-        SettingError: A setting is given by its old and by its current name.
+        FieldError: A setting is given by its old and by its current name.
     """
     renamed = RENAMED.get(rule, {})
     for old, name in renamed.items():
         if old in changes and name in changes:
-            raise SettingError(f"{rule}: {name}", f"no {old}, its old name, beside it", changes[old])
+            raise FieldError(f"{rule}: {name}", f"no {old}, its old name, beside it", changes[old])
     return {renamed.get(name, name): value for name, value in changes.items()}
 
 
@@ -50,14 +43,14 @@ def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]
         changes: New values by name of the setting, which may be an old name.
 
     Raises:
-        SettingError: A setting is unknown, or a value is invalid.
+        FieldError: A setting is unknown, or a value is invalid.
     """
     changes = current_names(rule, changes)
     defaults = kind()
     names = [item.name for item in fields(kind)]
     for name in changes:
         if name not in names:
-            raise SettingError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
+            raise FieldError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
     least = {item.name: item.metadata.get("least") for item in fields(kind)}
     numbers: dict[str, Any] = {
         name: _number(f"{rule}: {name}", reported, getattr(defaults, name), least[name])
@@ -79,14 +72,14 @@ def _number(subject: str, reported: Any, default: float, least: float | None) ->
     except (ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value) or (whole and value != int(value)):
-        raise SettingError(subject, expected, reported)
+        raise FieldError(subject, expected, reported)
     may_be_zero = default <= 0 or subject.rpartition(" ")[2] in SHARED
     if default >= 0 and (value < 0 or (value == 0 and not may_be_zero)):
-        raise SettingError(
+        raise FieldError(
             subject, f"{expected} above 0" if not may_be_zero else f"{expected} of at least 0", reported
         )
     if least is not None and value < least:
-        raise SettingError(subject, f"{expected} of at least {least:g}", reported)
+        raise FieldError(subject, f"{expected} of at least {least:g}", reported)
     if abs(value) > LARGEST and abs(value) > 1e3 * abs(default):
-        raise SettingError(subject, f"at most {LARGEST}", reported)
+        raise FieldError(subject, f"at most {LARGEST}", reported)
     return int(value) if whole else value

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Severity
-from tocsin_server.detect.custom.settings_changes import SettingError, current_names, with_changes
+from tocsin_server.detect.custom.settings_changes import current_names, with_changes
 from tocsin_server.detect.interface.rule import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, every_settings_type
 
@@ -71,8 +71,8 @@ def _settings(rule: str, given: object, where: str) -> dict[str, float]:
         raise FieldError(f"{where}settings", f"a table of at most {MOST_SETTINGS} settings", given)
     try:
         made = tuned(rule, given)
-    except SettingError as error:
-        name = error.subject.partition(": ")[2] or "settings"
+    except FieldError as error:
+        name = error.field.partition(": ")[2] or "settings"
         raise FieldError(f"{where}settings.{name}", error.expected, error.got) from None
     return {name: getattr(made, name) for name in current_names(rule, given)}
 
@@ -81,7 +81,7 @@ def tuned(rule: str, changes: Mapping[str, Any]) -> RuleSettings:
     """Return the settings of a built-in rule with ``changes``.
 
     Raises:
-        SettingError: A setting is unknown, or a value is invalid.
+        FieldError: A setting is unknown, or a value is invalid.
     """
     return with_changes(rule, every_settings_type()[rule], changes)
 

@@ -14,7 +14,6 @@ from typing import Any
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Diagnosis, Remedy, Severity
 from tocsin_server.detect.custom import threshold, tuning
-from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.interface.rule import RuleSettings
@@ -49,7 +48,7 @@ class Plan:
                 continue
             try:
                 found[rule] = tuning.tuned(rule, tuned.settings)
-            except (SettingError, KeyError):
+            except (FieldError, KeyError):
                 continue  # a setting of another version: keep the rule's defaults
         return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 import msgspec
@@ -138,23 +137,6 @@ class RollingMedian(msgspec.Struct):
         center = middle(ordered)
         least = min(center - ordered[quarter], ordered[-1 - quarter] - center)
         return height <= deviations * (MAD_TO_SIGMA * least) or height <= deviations * self.sigma
-
-
-class OrderedWindow(msgspec.Struct):
-    """The last ``size`` values in order of arrival and sorted, for a query after each push."""
-
-    size: int
-    arrived: list[float] = []
-    ordered: list[float] = []
-
-    def push(self, value: float) -> list[float]:
-        """Add a value and return the sorted values; beyond ``size`` the oldest is dropped."""
-        arrived, ordered = self.arrived, self.ordered
-        arrived.append(value)
-        insort(ordered, value)
-        if len(arrived) > self.size:
-            del ordered[bisect_left(ordered, arrived.pop(0))]
-        return ordered
 
 
 def middle(ordered: list[float]) -> float:

@@ -14,12 +14,12 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import AlertRow
+from tocsin_server.http.api.shapes import AlertRow, row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.offline.snapshot_gather import download
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store.change_cursor import PATTERN
-from tocsin_server.store.results import AlertStep, StoredAlert
+from tocsin_server.store.results import StoredAlert
 from tocsin_server.transfer.record_export import file_name
 
 router = resource("alerts")
@@ -108,21 +108,10 @@ def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
     stored = reader.alert(alert_id)
     if stored is None:
         raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
-    history = [_history_row(step) for step in reader.alert_history(alert_id)]
+    history = [row_of(HistoryRow, step) for step in reader.alert_history(alert_id)]
     return ExactJSON(alert_row(stored) | {"history": history})
 
 
 def alert_row(stored: StoredAlert) -> dict[str, Any]:
     """Return an alert as the API shows it."""
     return alert_json(stored.alert, run_name=stored.run_name, project=stored.project)
-
-
-def _history_row(step: AlertStep) -> dict[str, Any]:
-    return {
-        "state": step.state,
-        "severity": step.severity,
-        "previous": step.previous,
-        "at_ms": step.at_ns / 1e6,
-        "step": step.step,
-        "summary": step.summary,
-    }

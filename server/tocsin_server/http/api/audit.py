@@ -12,8 +12,9 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.permission import Admin
 from tocsin_server.http.api.query import WHOLE, cursor
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
-from tocsin_server.store.audit import Act, listed
+from tocsin_server.store.audit import listed
 
 router = resource("audit")
 
@@ -51,16 +52,5 @@ def audit_log(
             found = listed(connection, action=action, subject=subject, before=before, limit=limit)
     except ValueError:
         raise Problem(422, subject="before", expected="`next` of an earlier answer", got=before) from None
-    items = [_row(act) for act in found]
+    items = [row_of(ActRow, act, by=act.actor) for act in found]
     return ExactJSON({"items": items, "next": found[-1].cursor if len(found) == limit else None})
-
-
-def _row(act: Act) -> dict[str, Any]:
-    return {
-        "id": act.id,
-        "at_ms": act.at_ns / 1e6,
-        "by": act.actor,
-        "action": act.action,
-        "subject": act.subject,
-        "details": dict(act.details),
-    }

@@ -13,13 +13,12 @@ from typing_extensions import TypedDict
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem, shortened
 from tocsin_server.detect.custom import glob, threshold
-from tocsin_server.detect.custom.settings_changes import SettingError
 from tocsin_server.detect.rules.catalog import needs_of
 from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import Body, resource
-from tocsin_server.http.api.rules import checked
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.offline.backtest import Backtest, Bounds
 from tocsin_server.offline.backtest_incidents import incident_of, known_incident
@@ -129,16 +128,13 @@ def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> Exa
         )
     if order.draft is not None:
         return ExactJSON(_draft_answer(reader, order, order.draft))
-    try:
-        test = Backtest(str(order.rule), settings_of(str(order.rule), order.settings), BOUNDS)
-        return ExactJSON(_answer(reader, test, _runs(reader, order), _built_in_series(test.rule)))
-    except SettingError as error:
-        raise Problem(422, subject=error.subject, expected=error.expected, got=error.got) from error
+    test = Backtest(str(order.rule), settings_of(str(order.rule), order.settings), BOUNDS)
+    return ExactJSON(_answer(reader, test, _runs(reader, order), _built_in_series(test.rule)))
 
 
 def _draft_answer(reader: StoreReader, order: BacktestRequest, draft: dict[str, Any]) -> dict[str, Any]:
     """Evaluate the draft of a custom rule on stored runs."""
-    rule = checked({"id": "draft", **draft})
+    rule = threshold.read_rule({"id": "draft", **draft})
     test = Backtest(rule.id, bounds=DRAFT_BOUNDS, draft=rule)
     runs = _runs_for(reader, order, rule)
     answer = _answer(reader, test, runs, lambda name: glob.matches(rule.series, name))
@@ -188,16 +184,7 @@ def _add_incidents(reader: StoreReader, row: dict[str, Any], tested: Tested, rul
     spans = (known_incident(each.incident, tested.run) for each in stored)
     known = sorted((each for each in spans if each is not None), key=lambda each: each.onset_step)
     row["incidents"] = [
-        {
-            "id": each.id,
-            "rule": each.rule,
-            "summary": each.summary,
-            "severity": each.severity.value,
-            "onset_step": each.onset_step,
-            "end_step": each.end_step,
-            "own": each.rules == {rule},
-        }
-        for each in known[:MOST_INCIDENTS]
+        row_of(IncidentSpan, each, own=each.rules == {rule}) for each in known[:MOST_INCIDENTS]
     ]
     for firing_row, firing in zip(row["firings"], tested.firings, strict=True):
         found = incident_of(firing, known[:MOST_INCIDENTS])

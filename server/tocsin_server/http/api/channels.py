@@ -20,6 +20,7 @@ from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Admin, Reader
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.notify.channel import Kind, masked, scrubbed
 from tocsin_server.notify.channels import kinds
@@ -105,18 +106,13 @@ class TryAnswer(TypedDict):
 
 def channel_item(row: ChannelRow, standing: Standing = UNKNOWN) -> dict[str, Any]:
     """Return a channel as the API shows it."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "kind": row.kind,
-        "enabled": row.enabled,
-        "limit_per_hour": row.limit_per_hour,
-        "config": masked(kinds().get(row.kind), row.config, row.secret),
-        "created_ms": row.created_ns / 1e6,
-        "updated_ms": row.updated_ns / 1e6,
-        "last_sent_ms": None if standing.sent_ns is None else standing.sent_ns / 1e6,
-        "trouble": standing.error,
-    }
+    return row_of(
+        ChannelItem,
+        row,
+        config=masked(kinds().get(row.kind), row.config, row.secret),
+        last_sent_ms=None if standing.sent_ns is None else standing.sent_ns / 1e6,
+        trouble=standing.error,
+    )
 
 
 def kind_item(kind: Kind) -> dict[str, Any]:
@@ -152,10 +148,7 @@ async def create_channel(request: Request, wanted: NewChannel, identity: Admin) 
     config, secret = await _read(services, wanted.kind, wanted.config, {})
     row = ChannelRow(
         id=f"c_{secrets.token_hex(6)}",
-        name=wanted.name,
-        kind=wanted.kind,
-        enabled=wanted.enabled,
-        limit_per_hour=wanted.limit_per_hour,
+        **wanted.model_dump(exclude={"config"}),
         config=config,
         secret=secret,
         created_ns=now_ns,

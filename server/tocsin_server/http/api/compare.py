@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, NotRequired
 
 import anyio.to_thread
@@ -13,7 +14,7 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core import exact_json
 from tocsin_server.core.errors import DamagedError
-from tocsin_server.core.models import AlertState, RunState, Severity
+from tocsin_server.core.models import RunState
 from tocsin_server.core.responses import Problem, shortened
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import LARGEST
@@ -21,12 +22,7 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.series import FEWEST, MOST
 from tocsin_server.http.api.shapes import Packed
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.store.compared_runs import (
-    ComparedAlert,
-    ComparedRun,
-    read_compared,
-    read_compared_alerts,
-)
+from tocsin_server.store.compared_runs import AlertLine, ComparedRun, read_compared, read_compared_alerts
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
 from tocsin_server.store.series_window import ManySeries, Window
 
@@ -69,20 +65,6 @@ class Failure(TypedDict):
 
     status: int
     detail: str
-
-
-class AlertLine(TypedDict):
-    """An alert without its diagnosis."""
-
-    id: str
-    run_id: str
-    rule: str
-    severity: Severity
-    state: AlertState
-    onset_step: int | None
-    onset_ms: int
-    fired_ms: int | None
-    summary: str
 
 
 class Grid(TypedDict):
@@ -222,9 +204,9 @@ def _failed(status: int, detail: str) -> dict[str, Any]:
 
 
 def _details(
-    run: ComparedRun, state: RunState, names: list[str], alerts: Sequence[ComparedAlert]
+    run: ComparedRun, state: RunState, names: list[str], alerts: Sequence[AlertLine]
 ) -> dict[str, Any]:
-    listed = [alert._asdict() for alert in alerts]
+    listed = [asdict(alert) for alert in alerts]
     return run._asdict() | {"state": state, "names": names, "alerts": listed}
 
 

@@ -16,7 +16,7 @@ from tocsin_server.delivery.browser_feed import note_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import WHOLE, chosen, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import AlertRow, DeliveryState
+from tocsin_server.http.api.shapes import AlertRow, DeliveryState, row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.store import notification_config, outbox
 from tocsin_server.store.outbox import Attempt, Notification
@@ -172,27 +172,10 @@ def notifications(
 
 def delivery_row(item: Notification, channel: str | None, log: list[Attempt]) -> dict[str, Any]:
     """Return a notification with its attempts as the API shows it."""
-    waits = item.state == outbox.WAITING
-    return {
-        "id": item.id,
-        "channel_id": item.channel_id,
-        "channel": channel,
-        "kind": item.kind,
-        "title": item.title,
-        "state": item.state,
-        "created_ms": item.created_ns / 1e6,
-        "due_ms": item.due_ns / 1e6 if waits else None,
-        "sent_ms": None if item.sent_ns is None else item.sent_ns / 1e6,
-        "error": item.error,
-        "attempts": [_attempt(line) for line in log],
-    }
-
-
-def _attempt(line: Attempt) -> dict[str, Any]:
-    return {
-        "no": line.no,
-        "at_ms": line.at_ns / 1e6,
-        "took_ms": line.took_ms,
-        "outcome": line.outcome,
-        "detail": line.detail,
-    }
+    return row_of(
+        DeliveryRow,
+        item,
+        channel=channel,
+        due_ms=item.due_ns / 1e6 if item.state == outbox.WAITING else None,
+        attempts=[row_of(DeliveryAttempt, attempt) for attempt in log],
+    )

@@ -13,6 +13,7 @@ from tocsin_server.core.responses import ExactJSON
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import WHOLE, cursor, known_run, page_of
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 
 router = resource("events")
@@ -56,12 +57,6 @@ def events(
 
 def event_row(event: RunEvent) -> dict[str, Any]:
     """Return an event as the API shows it."""
-    return {
-        "id": f"{event.writer.writer_no}.{event.no}",
-        "kind": event.kind,
-        "step": event.step,
-        "time_ms": event.time_ns / 1e6,
-        "attempt": event.writer.attempt_no,
-        "rank": event.writer.rank,
-        "data": event.data,
-    }
+    writer = event.writer
+    place = f"{writer.writer_no}.{event.no}"
+    return row_of(EventRow, event, id=place, attempt=writer.attempt_no, rank=writer.rank)

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tocsin_server.core.errors import DamagedError
+from tocsin_server.core.errors import DamagedError, FieldError
 from tocsin_server.core.responses import Problem, problem_response, shortened
 from tocsin_server.http.api.methods import not_allowed
 from tocsin_server.store.connection import SQLAlchemyError
@@ -31,6 +31,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
+    app.add_exception_handler(FieldError, on_field)
     app.add_exception_handler(SQLAlchemyError, on_database)
     app.add_exception_handler(DamagedError, on_damage)
 
@@ -82,6 +83,12 @@ def _invalid(where: str, first: dict[str, Any]) -> Problem:
         return Problem(422, subject=where, expected="a known field", got=got, detail=detail)
     got = "an empty text" if got == "" else got
     return Problem(422, subject=where, expected=_expected(str(first.get("msg", ""))), got=got)
+
+
+def on_field(_request: Request, error: Exception) -> Response:
+    """Return the field of a document that is invalid."""
+    assert isinstance(error, FieldError)
+    return problem_response(Problem(422, subject=error.field, expected=error.expected, got=error.got))
 
 
 def on_database(request: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import AlertRow
+from tocsin_server.http.api.shapes import AlertRow, row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
@@ -193,26 +193,25 @@ def _rows(services: Services, found: list[StoredIncident]) -> list[dict[str, Any
 def incident_row(stored: StoredIncident, acks: dict[Key, Ack]) -> dict[str, Any]:
     """Return an incident as the API shows it, given the acknowledgements in force."""
     incident = stored.incident
-    return {
-        "id": incident.id,
-        "run_id": incident.lead.run_id,
-        "run_name": stored.run_name,
-        "project": stored.project,
-        "runs": [{"id": run_id, "name": name} for run_id, name in stored.runs.items()],
-        "state": stored.state.value,
-        "severity": incident.severity.value,
-        "onset_step": incident.onset_step,
-        "onset_ms": incident.onset_ns // 1_000_000,
-        "updated_ms": incident.updated_ns // 1_000_000,
-        "summary": incident.lead.summary,
-        "root": incident.root.id,
-        "count": stored.count,
-        "ack": ack_row(_covering(stored, acks)),
-        "alerts": [
+    return row_of(
+        IncidentRow,
+        incident,
+        run_id=incident.lead.run_id,
+        run_name=stored.run_name,
+        project=stored.project,
+        runs=[{"id": run_id, "name": name} for run_id, name in stored.runs.items()],
+        state=stored.state.value,
+        onset_ms=incident.onset_ns // 1_000_000,
+        updated_ms=incident.updated_ns // 1_000_000,
+        summary=incident.lead.summary,
+        root=incident.root.id,
+        count=stored.count,
+        ack=ack_row(_covering(stored, acks)),
+        alerts=[
             alert_json(alert, run_name=stored.runs[alert.run_id], project=stored.project)
             for alert in incident.alerts
         ],
-    }
+    )
 
 
 def _covering(stored: StoredIncident, acks: dict[Key, Ack]) -> Ack | None:

@@ -32,7 +32,6 @@ PICTURES = {
     b"RIFF": "image/webp",
 }
 """First bytes -> type that a browser may draw. Everything else is sent as text or JSON, never as a page."""
-TYPES = (*PICTURES.values(), "text/plain", "application/json")
 NOT_FACTS = ("name", "type", "hash", "bytes", "caption")
 
 

@@ -17,6 +17,7 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.channels import TryAnswer
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.notify import http
 from tocsin_server.notify.address import AddressError, UnresolvedError, checked
@@ -69,13 +70,7 @@ class PushStatus(TypedDict):
 
 def subscription_item(row: SubscriptionRow) -> dict[str, Any]:
     """Return a subscription as the API shows it."""
-    return {
-        "id": row.id,
-        "name": row.name,
-        "by": row.token_name,
-        "created_ms": row.created_ns / 1e6,
-        "confirmed_ms": row.confirmed_ns / 1e6,
-    }
+    return row_of(SubscriptionItem, row, by=row.token_name)
 
 
 @router.get("/push", response_model=PushStatus)

@@ -12,14 +12,13 @@ from tocsin_server.core.remedies import (
     Direction,
     LedgerRow,
     Outcome,
-    SettingChange,
     summary,
 )
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.incidents import known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import Number
+from tocsin_server.http.api.shapes import Number, row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.runs.remedy_search import project_ledger, tried_after
 
@@ -126,8 +125,7 @@ def incident_remedies(request: Request, incident_id: str, _identity: Reader) -> 
     return ExactJSON(
         {
             "items": [_remedy(each) for each in found],
-            "stretch": stretch
-            and {"onset": stretch.onset, "detected": stretch.detected, "last": stretch.last},
+            "stretch": stretch and row_of(StretchRow, stretch),
             "text": summary(found),
         }
     )
@@ -146,55 +144,19 @@ def project_remedies(request: Request, project: str, _identity: Reader) -> Exact
 
 
 def _remedy(remedy: AppliedRemedy) -> dict[str, Any]:
-    return {
-        "run_id": remedy.run_id,
-        "run_name": remedy.run_name,
-        "attempt": remedy.attempt,
-        "began_ms": remedy.began_ns / 1e6,
-        "first_step": remedy.first_step,
-        "last_step": remedy.last_step,
-        "changes": [_setting(each) for each in remedy.changes],
-        "label": remedy.label,
-        "changed": remedy.changed,
-        "outcome": remedy.outcome.value,
-        "step": remedy.step,
-        "text": remedy.text,
-        "loss_step": remedy.loss_step,
-        "loss_before": remedy.loss_before,
-        "loss_after": remedy.loss_after,
-    }
-
-
-def _setting(change: SettingChange) -> dict[str, Any]:
-    return {
-        "setting": change.setting,
-        "before": change.before,
-        "after": change.after,
-        "direction": change.direction.value,
-        "recorded": change.recorded,
-    }
+    return row_of(RemedyRow, remedy, changes=[row_of(ChangedSetting, each) for each in remedy.changes])
 
 
 def _line(row: LedgerRow) -> dict[str, Any]:
     newest = sorted(row.cases, key=lambda case: (-case[1].began_ns, case[1].run_id, case[1].attempt))
-    return {
-        "cause": row.cause,
-        "label": row.label,
-        "held": row.count(Outcome.RECOVERED),
-        "recurred": row.count(Outcome.RECURRED),
-        "open": row.count(Outcome.TOO_EARLY),
-        "cases": [
-            {
-                "incident": incident.id,
-                "incident_run": incident.lead.run_id,
-                "run_id": remedy.run_id,
-                "run_name": remedy.run_name,
-                "attempt": remedy.attempt,
-                "changed": remedy.changed,
-                "outcome": remedy.outcome.value,
-                "step": remedy.step,
-                "text": remedy.text,
-            }
+    return row_of(
+        LedgerLine,
+        row,
+        held=row.count(Outcome.RECOVERED),
+        recurred=row.count(Outcome.RECURRED),
+        open=row.count(Outcome.TOO_EARLY),
+        cases=[
+            row_of(CaseRow, remedy, incident=incident.id, incident_run=incident.lead.run_id)
             for incident, remedy in newest[:MOST_CASES]
         ],
-    }
+    )

@@ -8,7 +8,6 @@ import time
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
-from tocsin_server.core.errors import FieldError
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.delivery.router import routing_of
 from tocsin_server.http.api.deletion import actor_of
@@ -40,11 +39,7 @@ def read_routes(request: Request, _identity: Reader) -> ExactJSON:
 async def write_routes(request: Request, wanted: NewRouting, identity: Admin) -> ExactJSON:
     """Replace the document. Errors name the field and the reason."""
     services = services_of(request)
-    body = wanted.model_extra or {}
-    try:
-        routing = read_routing(body)
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    routing = read_routing(wanted.model_extra or {})
 
     def work(connection: Connection) -> None:
         check_channels(connection, routing)

@@ -14,9 +14,10 @@ from tocsin_server.detect.custom import glob
 from tocsin_server.detect.custom.threshold import MOST_GLOBS, CustomRule
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.store.incident_rows import incidents_by_run
-from tocsin_server.store.series_names import runs_by_series
+from tocsin_server.store.metric_summaries import runs_by_series
 
 router = resource("rules")
 
@@ -73,8 +74,7 @@ def rule_scope(
         {
             "total": len(meant),
             "runs": [
-                {"id": run.id, "name": run.name, "project": run.project, "state": run.state.value,
-                 "incidents": incidents.get(run.id, 0)}
+                row_of(ScopedRun, run, incidents=incidents.get(run.id, 0))
                 for run in newest
             ],
             "series": [{"name": name, "runs": count} for name, count in most],

@@ -10,7 +10,6 @@ from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.errors import FieldError
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.detect.custom import threshold
 from tocsin_server.http.api.deletion import actor_of
@@ -119,10 +118,7 @@ async def switch_pack(request: Request, name: str, wanted: PackSwitch, identity:
         raise Problem(404, subject="pack", expected=" or ".join(packs()), got=name)
 
     def work(connection: Connection) -> None:
-        try:
-            switch(connection, pack, wanted.enabled, actor=actor_of(identity), now_ns=time.time_ns())
-        except FieldError as error:
-            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+        switch(connection, pack, wanted.enabled, actor=actor_of(identity), now_ns=time.time_ns())
 
     await changed(services_of(request), work)
     return ExactJSON(pack_item(pack, wanted.enabled))
@@ -131,18 +127,12 @@ async def switch_pack(request: Request, name: str, wanted: PackSwitch, identity:
 @router.post("/rules/apply", response_model=Applied)
 async def apply_rules(request: Request, wanted: RuleFile, identity: Editor) -> ExactJSON:
     """Replace the rules of a source with those in the file, atomically. Rules of other sources are kept."""
-    try:
-        document = read_document({"source": wanted.source, "rule": wanted.rules, "builtin": wanted.builtin})
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    document = read_document({"source": wanted.source, "rule": wanted.rules, "builtin": wanted.builtin})
 
     def work(connection: Connection) -> list[Difference]:
-        try:
-            return apply_document(
-                connection, document, actor=actor_of(identity), now_ns=time.time_ns(), dry_run=wanted.dry_run
-            )
-        except FieldError as error:
-            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+        return apply_document(
+            connection, document, actor=actor_of(identity), now_ns=time.time_ns(), dry_run=wanted.dry_run
+        )
 
     changes = await changed(services_of(request), work)
     touched = sum(change.action != "delete" for change in changes)

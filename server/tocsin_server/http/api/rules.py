@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Severity
 from tocsin_server.core.permissions import Identity
 from tocsin_server.core.responses import ExactJSON, Problem, shortened
@@ -30,6 +29,7 @@ from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.documents import Comparison, Reducer
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.rules.documents import MOST_RULES, note, rule_of, store_rule
 from tocsin_server.runs.rule_assignments import RuleConfig, rule_config_of
@@ -152,21 +152,15 @@ def built_in_item(
     """Return a built-in rule with the settings that are in effect in ``project``."""
     mine = known.tuning_of(info.id, project)
     settings = tuned(info.id, mine.settings)
-    return {
-        "id": info.id,
-        "kind": "builtin",
-        "severity": info.severity,
-        "title": info.title,
-        "doc": info.doc,
-        "clock": info.clock,
-        "enabled": mine.enabled is not False,
-        "settings": info.settings,
-        "effective": {
-            "severity": mine.severity,
-            "settings": {item.name: getattr(settings, item.name) for item in info.settings},
-        },
-        "tunings": [tuning_item(row) for row in rows.get(info.id, ())],
-    }
+    effective = {item.name: getattr(settings, item.name) for item in info.settings}
+    return row_of(
+        RuleRow,
+        info,
+        kind="builtin",
+        enabled=mine.enabled is not False,
+        effective={"severity": mine.severity, "settings": effective},
+        tunings=[tuning_item(row) for row in rows.get(info.id, ())],
+    )
 
 
 def tuning_item(row: TuningRow) -> dict[str, Any]:
@@ -216,12 +210,7 @@ def list_changes(request: Request, _identity: Reader) -> ExactJSON:
     """List who changed what about rules, and when: the newest 200 changes."""
     with services_of(request).reader.consistent() as connection:
         found = rules.acts(connection)
-    items = [
-        {"at_ms": act.at_ns / 1e6, "actor": act.actor, "action": act.action, "rule": act.subject,
-         "details": act.details}
-        for act in found
-    ]  # fmt: skip
-    return ExactJSON({"items": items})
+    return ExactJSON({"items": [row_of(ActItem, act, rule=act.subject) for act in found]})
 
 
 @router.get("/rules/{rule_id}/explanation", response_model=RuleExplanation, responses=failing(404))
@@ -250,7 +239,7 @@ async def change_rule(request: Request, rule_id: str, wanted: ChangedRule, ident
         if reported.get("id", rule_id) != rule_id:
             detail = "The id of a rule cannot be changed. Create a new rule instead."
             raise Problem(422, subject="id", expected=rule_id, got=reported["id"], detail=detail)
-        rule = checked({**threshold.plain(rule_of(before)), **reported})
+        rule = read_rule({**threshold.plain(rule_of(before)), **reported})
         return store_rule(connection, rule, before, before.source, actor_of(identity), time.time_ns())
 
     return ExactJSON(custom_rule_item(await changed(services_of(request), work)))
@@ -278,7 +267,7 @@ async def delete_rule(request: Request, rule_id: str, identity: Editor) -> Respo
 
 
 async def _create(request: Request, body: Mapping[str, Any], identity: Identity) -> ExactJSON:
-    rule = checked(body)
+    rule = read_rule(body)
     if rule.id in RESERVED:
         detail = f"The id {shortened(rule.id)} is reserved for a path of the API. Choose another id."
         raise Problem(422, subject="id", expected="an id that is not reserved", got=rule.id, detail=detail)
@@ -294,14 +283,6 @@ async def _create(request: Request, body: Mapping[str, Any], identity: Identity)
         detail = f"Another rule already has the id {shortened(rule.id)}. Choose another id."
         raise Problem(422, subject="id", expected="an unused id", got=rule.id, detail=detail) from error
     return ExactJSON(custom_rule_item(row), status_code=201)
-
-
-def checked(body: Mapping[str, Any]) -> threshold.CustomRule:
-    """Return the rule in ``body``. Raises a 422 Problem that names the field."""
-    try:
-        return read_rule(body)
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
 
 
 async def changed(services: Services, work: Callable[[Connection], T]) -> T:

@@ -12,6 +12,7 @@ from tocsin_server.core.run_changes import Category, Change
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.runs.run_comparison import Comparison, RunChanges, changes_of
 from tocsin_server.runs.run_comparison import changes_of_incident as compare_incident
@@ -94,40 +95,30 @@ def changes_of_incident(request: Request, incident_id: str, _identity: Reader) -
 
 
 def _answer(run_id: str, changes: RunChanges) -> ExactJSON:
-    return ExactJSON(
-        {
-            "run_id": run_id,
-            "attempt": changes.attempt,
-            "failing": changes.failing,
-            "healthy": changes.healthy,
-            "comparisons": [_comparison(each) for each in changes.comparisons],
-            "diff": changes.diff,
-        }
-    )
+    comparisons = [_comparison(each) for each in changes.comparisons]
+    return ExactJSON(row_of(RunChangesAnswer, changes, run_id=run_id, comparisons=comparisons))
 
 
 def _comparison(found: Comparison) -> dict[str, Any]:
     reference = found.reference
-    return {
-        "kind": "run" if reference.attempt is None else "attempt",
-        "run_id": reference.run_id,
-        "run_name": reference.run_name,
-        "attempt": reference.attempt,
-        "text": reference.text,
-        "count": len(found.changes),
-        "changes": [_change(each) for each in found.changes[:MOST]],
-        "not_recorded": list(found.not_recorded),
-    }
+    return row_of(
+        ComparisonRow,
+        reference,
+        kind="run" if reference.attempt is None else "attempt",
+        count=len(found.changes),
+        changes=[_change(each) for each in found.changes[:MOST]],
+        not_recorded=found.not_recorded,
+    )
 
 
 def _change(change: Change) -> dict[str, Any]:
     before, after = change.shown
     counts = change.counts
-    return {
-        "category": change.category.value,
-        "name": change.name,
-        "before": before,
-        "after": after,
-        "only_failing": counts is not None and counts.only_failing,
-        "text": "" if counts is None else counts.text,
-    }
+    return row_of(
+        ChangeRow,
+        change,
+        before=before,
+        after=after,
+        only_failing=counts is not None and counts.only_failing,
+        text="" if counts is None else counts.text,
+    )

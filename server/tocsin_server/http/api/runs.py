@@ -19,10 +19,10 @@ from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import WHOLE, Flag, known_run
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import RunRow, SeriesRow
+from tocsin_server.http.api.shapes import RunRow, SeriesRow, row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import RunSummary
-from tocsin_server.store.results import StoredAttempt, StoredRun, StoredSeries, StoredWriter
+from tocsin_server.store.results import StoredRun, StoredWriter
 from tocsin_server.store.run_rows import ListedRun, listed
 
 router = resource("runs")
@@ -173,8 +173,8 @@ def details(services: Services, stored: StoredRun) -> dict[str, Any]:
         "config": stored.config,
         "notes": stored.notes,
         "environment": stored.environment,
-        "series": [_series(series) for series in stored.series],
-        "attempts_list": [_attempt(attempt) for attempt in stored.attempts_list],
+        "series": [row_of(SeriesRow, series) for series in stored.series],
+        "attempts_list": [row_of(AttemptRow, attempt) for attempt in stored.attempts_list],
         "writers": [_writer(writer, connected) for writer in stored.writers],
     }
 
@@ -185,33 +185,12 @@ def _connected(services: Services, run_id: str) -> set[int]:
     return {no for no, state in run.writers.items() if state.connections > 0} if run else set()
 
 
-def _series(series: StoredSeries) -> dict[str, Any]:
-    return {
-        "name": series.name,
-        "n": series.n,
-        "first_step": series.first_step,
-        "last_step": series.last_step,
-        "last": series.last,
-    }
-
-
-def _attempt(attempt: StoredAttempt) -> dict[str, Any]:
-    return {
-        "attempt": attempt.attempt,
-        "started_ms": attempt.started_ns / 1e6,
-        "first_step": attempt.first_step,
-        "last_step": attempt.last_step,
-    }
-
-
 def _writer(stored: StoredWriter, connected: Iterable[int]) -> dict[str, Any]:
-    return {
-        "writer": stored.writer.writer_no,
-        "attempt": stored.writer.attempt_no,
-        "rank": stored.writer.rank,
-        "host": stored.host,
-        "pid": stored.pid,
-        "records": stored.records,
-        "events": stored.events,
-        "connected": stored.writer.writer_no in connected,
-    }
+    return row_of(
+        WriterRow,
+        stored,
+        writer=stored.writer.writer_no,
+        attempt=stored.writer.attempt_no,
+        rank=stored.writer.rank,
+        connected=stored.writer.writer_no in connected,
+    )

@@ -17,6 +17,7 @@ from tocsin_server.core.responses import ExactJSON, Problem, shortened
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import audit
 from tocsin_server.store.connection import Connection, IntegrityError
@@ -92,9 +93,7 @@ class ViewList(TypedDict):
 
 def view_item(row: SavedView) -> dict[str, Any]:
     """Return a view as the API shows it."""
-    shown = ("id", "name", "project", "filter", "columns", "sort", "grouping", "is_default", "author")
-    times = {"created_ms": row.created_ns / 1e6, "updated_ms": row.updated_ns / 1e6}
-    return {name: getattr(row, name) for name in shown} | times
+    return row_of(ViewItem, row)
 
 
 @router.get("/views", response_model=ViewList)

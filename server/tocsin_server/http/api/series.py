@@ -12,7 +12,7 @@ from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import WHOLE, Names, Real, names_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import Packed
+from tocsin_server.http.api.shapes import Packed, row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
 from tocsin_server.store.run_rows import is_there
@@ -78,15 +78,8 @@ def series(
 
 def series_reply(answer: SeriesAnswer) -> dict[str, Any]:
     """Return a reader's answer as the API shows it."""
-    return {
-        "run": answer.run_id,
-        "x": answer.x,
-        "level": answer.level,
-        "cursor": answer.cursor,
-        "first_step": answer.first_step,
-        "last_step": answer.last_step,
-        "series": {name: [_layer(layer) for layer in layers] for name, layers in answer.series.items()},
-    }
+    series = {name: [_layer(layer) for layer in layers] for name, layers in answer.series.items()}
+    return row_of(SeriesReply, answer, run=answer.run_id, series=series)
 
 
 def _layer(layer: SeriesLayer) -> dict[str, Any]:

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from tocsin_server.core.models import AlertState, RunState, Severity
+
+
+def row_of(shape: type, source: object, **computed: object) -> dict[str, Any]:
+    """Return an object of the type ``shape``, a TypedDict.
+
+    A field that is not in ``computed`` is the attribute of ``source`` with its name. ``x_ms`` is the
+    attribute ``x_ns`` in milliseconds; of a member of an enumeration, the value is taken.
+    """
+    return {
+        name: computed[name] if name in computed else _field(source, name) for name in shape.__annotations__
+    }
+
+
+def _field(source: object, name: str) -> object:
+    if name.endswith("_ms") and not hasattr(source, name):
+        time_ns = getattr(source, f"{name.removesuffix('_ms')}_ns")
+        return None if time_ns is None else time_ns / 1e6
+    value = getattr(source, name)
+    return value.value if isinstance(value, Enum) else value
+
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """JSON has no NaN: a float, or its name."""

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.core.errors import FieldError
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.delivery.router import silence_of
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.silences import check_room, read_matchers
 from tocsin_server.store import audit
@@ -67,17 +67,8 @@ class SilenceList(TypedDict):
 def silence_item(row: SilenceRow) -> dict[str, Any]:
     """Return a silence as the API shows it."""
     silence = silence_of(row)
-    return {
-        "id": row.id,
-        "matchers": row.matchers,
-        "starts_ms": row.starts_ns / 1e6,
-        "ends_ms": row.ends_ns / 1e6,
-        "author": row.author,
-        "reason": row.reason,
-        "created_ms": row.created_ns / 1e6,
-        "state": silence.state(time.time_ns()),
-        "problem": silence.problem or None,
-    }
+    state, problem = silence.state(time.time_ns()), silence.problem or None
+    return row_of(SilenceItem, row, state=state, problem=problem)
 
 
 @router.get("/silences", response_model=SilenceList)
@@ -133,10 +124,7 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
 
     def work(connection: Connection) -> None:
         others = silences(connection, ending_after_ns=time.time_ns())
-        try:
-            check_room(silence_of(row), [silence_of(other) for other in others])
-        except FieldError as error:
-            raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+        check_room(silence_of(row), [silence_of(other) for other in others])
         put_silence(connection, row)
         details = {"matchers": row.matchers, "ends_ms": row.ends_ns / 1e6, "reason": row.reason}
         audit.note(connection, time.time_ns(), actor, action, row.id, details)
@@ -147,10 +135,7 @@ async def _store(request: Request, row: SilenceRow, action: str, actor: str) -> 
 
 
 def _row(wanted: NewSilence, silence_id: str, author: str, created_ns: int) -> SilenceRow:
-    try:
-        matchers = [str(each) for each in read_matchers(wanted.matchers)]
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    matchers = [str(each) for each in read_matchers(wanted.matchers)]
     starts_ms = created_ns / 1e6 if wanted.starts_ms is None else wanted.starts_ms
     if not 0 <= starts_ms < wanted.ends_ms <= starts_ms + LONGEST_MS:
         expected = "a time after starts_ms and at most a year later (Unix ms)"

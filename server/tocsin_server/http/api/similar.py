@@ -17,6 +17,7 @@ from tocsin_server.http.api.acks import AckRow
 from tocsin_server.http.api.incidents import incident_row, known_incident
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.remedy_search import RemedySearch
 from tocsin_server.store.acks import acks_in_force
@@ -117,4 +118,4 @@ def _solved(search: RemedySearch, stored: StoredIncident) -> dict[str, Any] | No
     held = [each for each in search.remedies_of(stored.incident) if each.outcome is Outcome.RECOVERED]
     if not held:
         return None
-    return {name: getattr(held[-1], name) for name in SolvedBy.__annotations__}
+    return row_of(SolvedBy, held[-1])

@@ -16,6 +16,7 @@ from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.description import failing
 from tocsin_server.http.api.permission import Admin
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.store import audit
 from tocsin_server.store.connection import Connection
@@ -57,14 +58,7 @@ class MadeToken(TokenRow):
 
 def token_row(token: Token) -> dict[str, object]:
     """Return a token as the API shows it."""
-    return {
-        "id": token.id,
-        "name": token.name,
-        "scope": token.scope,
-        "project": token.project or None,
-        "created_ms": token.created_ns / 1e6,
-        "revoked_ms": None if token.revoked_ns is None else token.revoked_ns / 1e6,
-    }
+    return row_of(TokenRow, token, project=token.project or None)
 
 
 @router.get("/tokens", response_model=TokenList)

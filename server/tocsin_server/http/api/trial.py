@@ -12,12 +12,12 @@ from pydantic import Field, StringConstraints
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.errors import FieldError
-from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.core.responses import ExactJSON
 from tocsin_server.delivery.router import MIRRORED, marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.routes import check_channels
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.notify.labels import NO_MARKS, Labels, Marks, RoutedAlert
 from tocsin_server.notify.matching import all_hold
@@ -103,10 +103,7 @@ def try_routes(request: Request, wanted: RoutesTrial, _identity: Reader) -> Exac
 @router.post("/silences/test", response_model=SilenceAnswer)
 def try_silence(request: Request, wanted: SilenceTrial, _identity: Reader) -> ExactJSON:
     """Return the open alerts that a silence with these matchers would mute."""
-    try:
-        matchers = read_matchers(wanted.matchers)
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    matchers = read_matchers(wanted.matchers)
     with services_of(request).database.reader.connect() as connection:
         routed_alerts = routed_alerts_of(alert_groups.open_alerts(connection), ())
     matching = [name for name, routed in routed_alerts.items() if all_hold(matchers, routed.labels)]
@@ -117,10 +114,7 @@ def _routing(connection: Connection, body: dict[str, Any] | None) -> Routing:
     """Return the document to test. Raises a 422 Problem that names an invalid field."""
     if body is None:
         return routing_of(connection)
-    try:
-        routing = read_routing(body)
-    except FieldError as error:
-        raise Problem(422, subject=error.field, expected=error.expected, got=error.got) from error
+    routing = read_routing(body)
     check_channels(connection, routing)
     return routing
 
@@ -156,16 +150,7 @@ def _row(
     return {
         "alert": alert,
         "labels": dict(labels),
-        "routes": [
-            {
-                "name": taken.route.name,
-                "channels": list(taken.channels),
-                "group": taken.group,
-                "wait_s": taken.wait_s,
-                "muted": taken.muted,
-            }
-            for taken in way
-        ],
+        "routes": [row_of(MatchedRouteRow, taken, name=taken.route.name) for taken in way],
         "silenced_by": list(marks.silenced_by),
         "inhibited_by": list(marks.inhibited_by),
         "imported": imported,

@@ -13,9 +13,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Column, RecordBatch, Writer
 from tocsin_server.detect.custom.renamed_settings import RENAMED
-from tocsin_server.detect.custom.settings_changes import LARGEST, SettingError, current_names, with_changes
+from tocsin_server.detect.custom.settings_changes import LARGEST, current_names, with_changes
 from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.engine.plan import Plan
@@ -75,7 +76,7 @@ def test_every_setting_is_rejected_or_works(rule: str) -> None:
     for item in fields(kind):
         taken: list[RuleSettings] = []
         for value in (*TINY, *HUGE):
-            with suppress(SettingError):
+            with suppress(FieldError):
                 taken.append(with_changes(rule, kind, {item.name: value}))
         assert taken, f"{item.name} takes none of these values"
         for settings in {id(each): each for each in (taken[:1] + taken[-1:])}.values():
@@ -85,7 +86,7 @@ def test_every_setting_is_rejected_or_works(rule: str) -> None:
 def test_a_window_that_is_too_small_is_rejected() -> None:
     """The error names the field, the smallest accepted value and the given one, before any evaluation."""
     message = "loss-spike: window: expected a whole number of at least 3, got 1"
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(FieldError, match=message):
         with_changes("loss-spike", every_settings_type()["loss-spike"], {"window": 1})
 
 
@@ -99,9 +100,7 @@ def test_the_old_name_of_a_setting_still_works(rule: str) -> None:
 
 
 def test_the_old_and_the_current_name_of_a_setting_exclude_each_other() -> None:
-    with pytest.raises(
-        SettingError, match="loss-spike: new_baseline_records: expected no adopt, its old name"
-    ):
+    with pytest.raises(FieldError, match="loss-spike: new_baseline_records: expected no adopt, its old name"):
         current_names("loss-spike", {"adopt": 100, "new_baseline_records": 200})
 
 
