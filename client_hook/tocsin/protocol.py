@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, TypeVar, Union
 
 import msgspec
 
@@ -230,6 +230,9 @@ _client_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decode
 _server_decoder: msgspec.msgpack.Decoder[ServerMessage] = msgspec.msgpack.Decoder(ServerMessage)
 
 
+Message = TypeVar("Message")
+
+
 def encode(message: ClientMessage | ServerMessage) -> bytes:
     """Return a message as bytes."""
     return _encoder.encode(message)
@@ -241,12 +244,7 @@ def decode_client(frame: bytes) -> ClientMessage:
     Raises:
         ProtocolError: The message is not valid.
     """
-    try:
-        return _client_decoder.decode(frame)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(
-            "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)
-        ) from error
+    return _decoded(_client_decoder, frame)
 
 
 def decode_server(frame: bytes) -> ServerMessage:
@@ -255,8 +253,12 @@ def decode_server(frame: bytes) -> ServerMessage:
     Raises:
         ProtocolError: The message is not valid.
     """
+    return _decoded(_server_decoder, frame)
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Message], frame: bytes) -> Message:
     try:
-        return _server_decoder.decode(frame)
+        return decoder.decode(frame)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(
             "malformed-frame", "frame", "a msgpack message of protocol version 1", str(error)

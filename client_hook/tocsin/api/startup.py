@@ -24,7 +24,7 @@ from ..core.identity import (
     world,
 )
 from ..core.process_state import active_runs as live
-from ..core.redaction import redactor
+from ..core.redaction import Redactor, redactor
 from ..core.run_fields import count_of, name_of, notes_of, seconds_of, tags_of, unique_name
 from ..core.script import project_of
 from ..core.server_choice import chosen_token, chosen_url
@@ -110,9 +110,7 @@ def _begin(
     sender: Transport | None = None,
     **capture: Any,
 ) -> Run:
-    from ..spool.segments import default_dir
     from ..system.environment import EnvironmentRecorder
-    from ..transport.sender import Sender
 
     capture["start_step"] = count_of(capture["start_step"], "start_step")
     clean = redactor(redact)
@@ -137,25 +135,12 @@ def _begin(
     parts = parts_of(environment) if sender is None else frozenset[str]()
     has_console = capture["patch"] and sender is None and is_recorded(console)
     if sender is None:
-        sender = Sender(
-            box,  # type: ignore[arg-type]
-            lambda: hello(run_info),
-            url=chosen_url(url),
-            spool_dir=Path(spool_dir) if spool_dir else default_dir(),
-            exit_timeout=seconds_of(exit_timeout, EXIT_S),
-            linger_s=LINGER_S if exit_timeout is None else 0.0,
-            on_message=callbacks.take,
-            sampler=callbacks.sample,
-            phase=callbacks.phase,
-            redact=clean,
-        )
+        sender = _sender(box, run_info, callbacks, clean, url, spool_dir, exit_timeout)
     reporter = RunReporter(box, sender)
     reporter.redact = clean
     reporter.checkpoints.rank = identity.writer.rank
-    reporter.on_end.append(reporter.checkpoints.last_look)
-    reporter.on_end.append(mirrors.end)
     recorder = EnvironmentRecorder(reporter, run_info, parts)
-    reporter.on_end.append(recorder.finish)
+    reporter.on_end += (reporter.checkpoints.last_look, mirrors.end, recorder.finish)
     callbacks.begin(reporter, recorder, lambda: (run.url, getattr(sender, "address", "")))
     wanted = {actions} if isinstance(actions, str) else actions or ()
     try:
@@ -174,13 +159,45 @@ def _begin(
     if capture["patch"]:
         sigterm.install()
     if problems is not None:
-        run.problems = problems
-        run.want_alerts()
-        if not run.show_in_notebook():
-            write(f'watching "{run.name}" (project {project}) at {run.url}')
+        _announce(run, problems)
     if has_console:
         _record_console(reporter, run_info)
     return run
+
+
+def _sender(
+    box: Any,
+    run_info: RunInfo,
+    callbacks: SenderCallbacks,
+    redact: Redactor,
+    url: str | None,
+    spool_dir: Any,
+    exit_timeout: float | None,
+) -> Transport:
+    """Return what delivers the run's queue; it starts with the first record."""
+    from ..spool.segments import default_dir
+    from ..transport.sender import Sender
+
+    return Sender(
+        box,
+        lambda: hello(run_info),
+        url=chosen_url(url),
+        spool_dir=Path(spool_dir) if spool_dir else default_dir(),
+        exit_timeout=seconds_of(exit_timeout, EXIT_S),
+        linger_s=LINGER_S if exit_timeout is None else 0.0,
+        on_message=callbacks.take,
+        sampler=callbacks.sample,
+        phase=callbacks.phase,
+        redact=redact,
+    )
+
+
+def _announce(run: Run, problems: AlertCounter) -> None:
+    """Show the run's address in the notebook or the terminal, and count the alerts for the last line."""
+    run.problems = problems
+    run.want_alerts()
+    if not run.show_in_notebook():
+        write(f'watching "{run.name}" (project {run.project}) at {run.url}')
 
 
 def _record_console(reporter: RunReporter, run_info: RunInfo) -> None:

@@ -74,24 +74,7 @@ def install_deepspeed() -> None:
     engine = sys.modules.get("deepspeed.runtime.engine")
     clip = getattr(engine, "clip_grad_norm_", None)
     if clip is not None and not hasattr(clip, "_tocsin"):
-        patching.replace(engine, "clip_grad_norm_", _watch_deepspeed_clip)
-
-
-def _watch_deepspeed_clip(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def clip_grad_norm_(parameters: Any, max_norm: Any, *args: Any, **kwargs: Any) -> Any:
-        parameters = list(parameters) if not isinstance(parameters, Tensor) else parameters
-        _look_before_clip(parameters)
-        norm = original(parameters, max_norm, *args, **kwargs)
-        if patching.attached:
-            try:
-                _clipped(parameters, max_norm, norm)
-            except Exception as error:
-                patching.report_error("clip", error)
-        return norm
-
-    clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
-    return clip_grad_norm_
+        patching.replace(engine, "clip_grad_norm_", _watch_public_clip)
 
 
 def kept_norm(tracker: OptimizerTracker, optimizer: Any) -> Any:
@@ -222,6 +205,7 @@ def _watch_public_clip(original: Callable[..., Any]) -> Callable[..., Any]:
                 patching.report_error("clip", error)
         return norm
 
+    clip_grad_norm_._tocsin = True  # type: ignore[attr-defined]
     return clip_grad_norm_
 
 

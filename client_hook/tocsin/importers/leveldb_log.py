@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+from .format import Head
 from .items import Parsed, Unread
+from .protobuf import parts
 
 HEADER = 7
 BLOCK = 32 << 10
@@ -85,3 +88,21 @@ class RecordFileReader:
             yield from self._parse(record, self._number)
         except (IndexError, ValueError, struct.error):
             yield Unread(self._number, "no message of a known form")
+
+
+def beginning_with(mark: bytes) -> Callable[[Head], int]:
+    """Return the test of a format whose files begin with ``mark``."""
+    return lambda head: int(head.first and head.data.startswith(mark) and len(head.data) >= HEADER)
+
+
+def first_messages(path: Path, field: int, most: int) -> list[bytes]:
+    """Return the messages in this field of the records in the first ``most`` bytes of a file."""
+    found: list[bytes] = []
+
+    def parse(record: bytes, number: int) -> Iterator[Parsed]:
+        found.extend(parts(record, field))
+        return iter(())
+
+    with path.open("rb") as file:
+        list(RecordFileReader(parse).feed(file.read(most)))
+    return found

@@ -56,13 +56,6 @@ def _overflow(found: re.Match[str], number: int) -> Row | None:
     return Row(number, {"scale": scale, "skipped": 1.0}, between=True, ours=True)
 
 
-def _lowered(found: re.Match[str], number: int) -> Row | None:
-    scale = text_number(found[2])
-    if scale is None or found[1] not in (None, "0"):
-        return None
-    return Row(number, {"scale": scale, "skipped": 1.0}, between=True, ours=True)
-
-
 def _gradient(found: re.Match[str], number: int) -> Row | None:
     value = NAN if found[1].lower() == "nan" else INF
     return _placed(Row(number, {"grad_norm": value}, ours=True), found[2], found[3])
@@ -92,7 +85,7 @@ def _placed(row: Row, word: str | None, at: str | None) -> Row:
 
 _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], int], Row | None]], ...] = (
     (_DEEPSPEED, _overflow),
-    (_LOWERED, _lowered),
+    (_LOWERED, _overflow),
     (_LOSS, _loss),
     (_GRADIENT, _gradient),
     (_SCALER, _scaler),

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..format import Format, Head
+from ..format import Format
 from ..items import About, Parsed, Row
-from ..leveldb_log import HEADER, RecordFileReader
+from ..leveldb_log import RecordFileReader, beginning_with, first_messages
 from ..protobuf import double, parts, texts, time_ns, whole
 
 MAGIC = b":SWL"
@@ -51,22 +51,11 @@ def _reader() -> RecordFileReader:
 
 def _about(path: Path) -> About | None:
     """Return names from the first record."""
-    found: list[bytes] = []
-
-    def parse(record: bytes, number: int) -> Iterator[Parsed]:
-        found.extend(parts(record, START))
-        return iter(())
-
-    with path.open("rb") as file:
-        list(RecordFileReader(parse).feed(file.read(ABOUT_BYTES)))
+    found = first_messages(path, START, ABOUT_BYTES)
     if not found:
         return None
     project, name, run_id = (("".join(texts(found[0], field))) for field in (1, 4, 10))
     return About(name or run_id, project, tags=tuple(texts(found[0], 6)))
 
 
-def _sniff(head: Head) -> int:
-    return int(head.first and head.data[:4] == MAGIC and len(head.data) >= HEADER)
-
-
-FORMAT = Format("SwanLab run file", 0, _sniff, _reader, about=_about)
+FORMAT = Format("SwanLab run file", 0, beginning_with(MAGIC), _reader, about=_about)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..format import Format, Head
+from ..format import Format
 from ..items import About, Parsed, Row
-from ..leveldb_log import HEADER, RecordFileReader
+from ..leveldb_log import RecordFileReader, beginning_with, first_messages
 from ..protobuf import fields, parts, texts, whole
 from ..values import nanoseconds
 
@@ -70,15 +70,7 @@ def _only(found: list[bytes]) -> bytes:
 
 def _about(path: Path) -> About | None:
     """Return names and configuration from the record of the run."""
-    found: list[bytes] = []
-
-    def parse(record: bytes, number: int) -> Iterator[Parsed]:
-        found.extend(parts(record, RUN))
-        return iter(())
-
-    reader = RecordFileReader(parse)
-    with path.open("rb") as file:
-        list(reader.feed(file.read(ABOUT_BYTES)))
+    found = first_messages(path, RUN, ABOUT_BYTES)
     if not found:
         return None
     run = found[-1]
@@ -88,8 +80,6 @@ def _about(path: Path) -> About | None:
     return About(name or run_id, project, config, tuple(texts(run, 10)))
 
 
-def _sniff(head: Head) -> int:
-    return int(head.first and head.data[:4] == MAGIC and len(head.data) >= HEADER)
-
-
-FORMAT = Format("W&B run file", 0, _sniff, lambda: RecordFileReader(_History().parse), about=_about)
+FORMAT = Format(
+    "W&B run file", 0, beginning_with(MAGIC), lambda: RecordFileReader(_History().parse), about=_about
+)
