@@ -189,7 +189,7 @@ def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
     Raises:
         StartError: Another server uses the database, or it does not respond.
     """
-    url = database_url_or_fail(settings.url)
+    url = _url_or_fail(database_url, settings.url)
     if url.get_backend_name() == "sqlite":
         with sole_on_file(Path(str(url.database))):
             yield None
@@ -202,18 +202,10 @@ def sole_server(settings: Settings) -> Iterator[PostgresLock | None]:
         lock.release()
 
 
-def database_url_or_fail(url: str) -> URL:
-    """Return ``url`` with our driver. Raise StartError for an unsupported database or a missing file."""
+def _url_or_fail(read: Callable[[str], URL], url: str) -> URL:
+    """Return the URL that ``read`` finds. Raises StartError if it cannot be parsed or is not supported."""
     try:
-        return database_url(url)
-    except ValueError as error:
-        raise StartError(str(error)) from error
-
-
-def make_url_or_fail(url: str) -> URL:
-    """Return ``url`` parsed. Raises StartError."""
-    try:
-        return parsed_url(url)
+        return read(url)
     except ValueError as error:
         raise StartError(str(error)) from error
 
@@ -294,7 +286,7 @@ Ctrl-C stops the server; training continues and sends its data later.
 
 def shown_url(settings: Settings) -> str:
     """Return the database URL without its password."""
-    return make_url_or_fail(settings.url).render_as_string(hide_password=True)
+    return _url_or_fail(parsed_url, settings.url).render_as_string(hide_password=True)
 
 
 def _first_line(error: Exception) -> str:

@@ -18,8 +18,7 @@ from tocsin_server.cli.check import check
 from tocsin_server.cli.data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli.diagnose import diagnose
 from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
-from tocsin_server.cli.postmortem import postmortem
-from tocsin_server.cli.report import report
+from tocsin_server.cli.reports import postmortem, report
 from tocsin_server.cli.rules import rules_app
 from tocsin_server.core.errors import StartError, TocsinError
 from tocsin_server.core.permissions import Scope, Token, make_token

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import time
@@ -15,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
+from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
 from tocsin_server.core.errors import FieldError, TocsinError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def apply(
         else:
             with writing(settings_of(database_url, data_dir, config)) as connection:
                 changes = apply_document(
-                    connection, document, actor=_who(), now_ns=time.time_ns(), dry_run=dry_run
+                    connection, document, actor=who(), now_ns=time.time_ns(), dry_run=dry_run
                 )
     except FieldError as error:
         raise TocsinError(f"{file}: {error}") from error
@@ -108,13 +107,6 @@ def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:
         return
     word = "would change" if dry_run else "changed"
     typer.echo(f"{len(changes)} {word}, {held - touched} of {document.source} are unchanged.")
-
-
-def _who() -> str:
-    try:
-        return f"{getpass.getuser()} (command line)"
-    except (KeyError, OSError):
-        return "command line"
 
 
 def _applied_over_http(url: str, body: dict[str, Any], dry_run: bool) -> list[Difference]:

@@ -99,6 +99,13 @@ class Column:
             out[row] = value
         return out
 
+    def where(self, keep: NDArray[np.bool_], place: NDArray[np.int64]) -> Column:
+        """Return the values of the records that ``keep`` selects; ``place`` has their rows afterwards."""
+        if self.at is None:
+            return Column(self.v[keep])
+        chosen = keep[self.at]
+        return Column(self.v[chosen], place[self.at[chosen]].astype(np.uint32))
+
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:

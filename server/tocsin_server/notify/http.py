@@ -86,7 +86,7 @@ def send(
         raise DeliveryError(str(error), permanent=True) from error
     tls = ssl.create_default_context() if parts.scheme == "https" else None
     connection = _Pinned(host, port, addresses[0], timeout_s, tls)
-    watch = threading.Timer(timeout_s, _cut, (connection,))
+    watch = threading.Timer(timeout_s, cut, (connection,))
     watch.daemon = True
     watch.start()
     try:
@@ -111,8 +111,8 @@ def _exchange(
     return Answer(answer.status, answer.reason, text, after)
 
 
-def _cut(connection: _Pinned) -> None:
-    """Close the connection at the deadline: byte-by-byte responses never reach the socket's timeout."""
+def cut(connection: Any) -> None:
+    """Close a connection at the deadline: byte-by-byte responses never reach the socket's timeout."""
     if connection.sock is not None:
         try:
             connection.sock.shutdown(socket.SHUT_RDWR)

@@ -80,4 +80,3 @@ class NotifiedState:
 
 
 NEVER_NOTIFIED = NotifiedState()
-Members = Mapping[str, NotifiedState]

@@ -16,7 +16,6 @@ import re2
 
 from tocsin_server.core.errors import FieldError, storable
 
-OPERATORS = ("=~", "!~", "!=", "=")
 LONGEST_TEXT = 2_000
 """Maximum number of characters of one matcher."""
 LONGEST_PATTERN = 200

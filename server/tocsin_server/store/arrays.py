@@ -51,7 +51,7 @@ class Points:
         if keep.all():
             return self
         place = np.cumsum(keep) - 1
-        columns = {col: _kept(column, keep, place) for col, column in self.columns.items()}
+        columns = {col: column.where(keep, place) for col, column in self.columns.items()}
         return Points(
             self.seq[keep],
             self.arrival[keep],
@@ -59,13 +59,6 @@ class Points:
             self.time_ns[keep],
             {col: column for col, column in columns.items() if len(column.v)},
         )
-
-
-def _kept(column: Column, keep: NDArray[np.bool_], place: NDArray[np.int64]) -> Column:
-    if column.at is None:
-        return Column(column.v[keep])
-    chosen = keep[column.at]
-    return Column(column.v[chosen], place[column.at[chosen]].astype(np.uint32))
 
 
 def nothing() -> Points:

@@ -23,6 +23,7 @@ from typing import Any
 from tocsin_server.core.errors import FieldError
 from tocsin_server.notify.address import AddressError, UnresolvedError, checked
 from tocsin_server.notify.channel import MASK, Field, Kind, Sending, Values, target_of
+from tocsin_server.notify.http import cut
 from tocsin_server.notify.message import Message
 from tocsin_server.notify.outcome import DeliveryError, Sent
 
@@ -94,14 +95,6 @@ class _Pinned(smtplib.SMTP):
         made = socket.create_connection((self._address, port), timeout)
         return made if self._tls is None else self._tls.wrap_socket(made, server_hostname=host)
 
-    def cut(self) -> None:
-        """Close the connection at the deadline: byte-by-byte responses never reach the socket's timeout."""
-        if self.sock is not None:
-            try:
-                self.sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                return
-
 
 def _deliver(values: Values, mail: EmailMessage, sending: Sending) -> str:
     """Send a mail within the time limit. Raises DeliveryError."""
@@ -115,7 +108,7 @@ def _deliver(values: Values, mail: EmailMessage, sending: Sending) -> str:
         raise DeliveryError(str(error), permanent=True) from error
     tls = None if security == "none" else ssl.create_default_context()
     server = _Pinned(host, addresses[0], sending.timeout_s, tls if security == "tls" else None)
-    watch = threading.Timer(sending.timeout_s, server.cut)
+    watch = threading.Timer(sending.timeout_s, cut, (server,))
     watch.daemon = True
     watch.start()
     try:

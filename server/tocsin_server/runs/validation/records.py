@@ -179,18 +179,10 @@ def _kept(batch: RecordBatch, keep: NDArray[np.bool_] | None) -> RecordBatch:
     if keep is None or keep.all():
         return batch
     rows, place = np.flatnonzero(keep), np.cumsum(keep) - 1
-    columns = (
-        {name: _rows_of(column, keep, place) for name, column in batch.columns.items()} if rows.size else {}
-    )
+    kept = {name: column.where(keep, place) for name, column in batch.columns.items()}
+    columns = kept if rows.size else {}
     # Records after a rejected one move up; their numbers stay within the range of this message.
     seq = batch.seq + int(rows[0]) if rows.size else batch.seq + batch.n
     return replace(
         batch, seq=seq, n=int(rows.size), step=batch.step[rows], time_ns=batch.time_ns[rows], columns=columns
     )
-
-
-def _rows_of(column: Column, keep: NDArray[np.bool_], place: NDArray[np.intp]) -> Column:
-    if column.at is None:
-        return Column(column.v[keep])
-    chosen = keep[column.at]
-    return Column(column.v[chosen], place[column.at[chosen]].astype(np.uint32))

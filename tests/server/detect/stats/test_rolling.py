@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, OrderedWindow, RollingMedian
+from tocsin_server.detect.stats.rolling import MAD_TO_SIGMA, RollingMedian
 
 values = st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=60)
 
@@ -83,11 +83,3 @@ def test_the_quick_check_agrees_with_the_deviation(
     for item in items:
         rolling.push(item)
     assert rolling.within(height, deviations) == (height <= deviations * rolling.sigma)
-
-
-@given(values, st.integers(1, 20))
-def test_an_ordered_window_is_in_order(items: list[float], size: int) -> None:
-    """After each push the last ``size`` values by size."""
-    window = OrderedWindow(size)
-    for end, item in enumerate(items, 1):
-        assert window.push(item) == sorted(items[max(0, end - size) : end])
