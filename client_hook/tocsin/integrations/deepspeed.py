@@ -35,16 +35,20 @@ class EngineSteps(ExplicitSteps):
     def __init__(self, engine: Any, planned_steps: int | None, options: dict[str, Any]) -> None:
         """Start the run, and read from now on."""
         super().__init__(FRAMEWORK, options)
+        self._is_scaled = False
         self._begin(engine, planned_steps)
         self._replace(engine, "backward", self._backward)
         self._replace(engine, "step", self._step)
 
     @guarded
     def _begin(self, engine: Any, planned_steps: int | None) -> None:
+        self._is_scaled = bool(self._read("engine.fp16_enabled", lambda: engine.fp16_enabled()))
         self._tocsin.begin(
-            config=settings_of(engine), planned_steps=planned_steps, done_steps=engine.global_steps
+            config=self._read("engine._config", lambda: settings_of(engine)),
+            planned_steps=planned_steps,
+            done_steps=self._read("engine.global_steps", lambda: engine.global_steps) or 0,
         )
-        self.run.announce_steps(is_scaled=bool(engine.fp16_enabled()))
+        self.run.announce_steps(is_scaled=self._is_scaled)
 
     def _backward(self, engine: Any, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._keep(args[0] if args else kwargs.get("loss"))
@@ -62,22 +66,22 @@ class EngineSteps(ExplicitSteps):
         """Return rate and scale of the step that begins, or None if the gradients are accumulated further."""
         if not engine.is_gradient_accumulation_boundary():
             return None
-        values = {"lr": engine.get_lr()[0]}
-        if engine.fp16_enabled():
-            values["scale"] = scale_of(engine.optimizer)
+        values = {"lr": self._read("engine.get_lr", lambda: engine.get_lr()[0])}
+        if self._is_scaled:
+            values["scale"] = self._read("the loss scale", lambda: scale_of(engine.optimizer))
         return values
 
     @guarded
     def _after(self, engine: Any, values: dict[str, Any]) -> None:
         """Report the step that has ended."""
-        norm = engine.get_global_grad_norm()
-        if norm is not None:
-            values["grad_norm"] = norm
+        norm = self._read("engine.get_global_grad_norm", lambda: engine.get_global_grad_norm())
+        values["grad_norm"] = norm
         if losses := self._taken():
             values["loss"] = sum(losses) / len(losses)
-        if "scale" in values:
-            values["skipped"] = float(not engine.was_step_applied())
-        self._tocsin.run.step(**values)
+        if self._is_scaled:
+            applied = self._read("engine.was_step_applied", lambda: engine.was_step_applied())
+            values["skipped"] = None if applied is None else float(not applied)
+        self._tocsin.run.step(**{name: value for name, value in values.items() if value is not None})
 
 
 def scale_of(optimizer: Any) -> float:

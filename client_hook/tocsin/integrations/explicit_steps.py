@@ -48,6 +48,14 @@ class ExplicitSteps:
         if loss is not None and len(self._losses) < KEPT:
             self._losses.append(loss.detach())
 
+    def _read(self, what: str, read: Callable[[], Any]) -> Any:
+        """Return a value of the framework; None, with one warning, if this version does not have it."""
+        try:
+            return read()
+        except Exception as error:
+            missing(self._tocsin.framework, what, repr(error))
+            return None
+
     def _taken(self) -> list[Any]:
         """Return the losses since the last step, and forget them."""
         losses, self._losses = self._losses, []

@@ -152,7 +152,8 @@ class TrainStep:
         """Return the values of the step after a batch; None if the gradients are accumulated further."""
         self.is_open = False
         self._end_batch()
-        is_skipped = self._is_scaled and self._norm is None
+        sees_norm = (self._inner, "_clip_gradients") in self._replaced
+        is_skipped = self._is_scaled and sees_norm and self._norm is None
         if self._was_applied and not self._was_updated and not is_skipped:
             return None
         values: dict[str, Any] = {"grad_norm": self._norm, "lr": self._rate, "scale": self._scale}

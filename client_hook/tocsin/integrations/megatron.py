@@ -78,9 +78,9 @@ class OptimizerSteps(ExplicitSteps):
     @guarded
     def _before(self, optimizer: Any) -> dict[str, Any]:
         """Return rate and scale of the step that begins."""
-        values = {"lr": optimizer.param_groups[0]["lr"]}
+        values = {"lr": self._read("optimizer.param_groups", lambda: optimizer.param_groups[0]["lr"])}
         if self._is_scaled:
-            values["scale"] = optimizer.get_loss_scale()
+            values["scale"] = self._read("optimizer.get_loss_scale", lambda: optimizer.get_loss_scale())
         return values
 
     @guarded
@@ -100,7 +100,7 @@ class OptimizerSteps(ExplicitSteps):
             values["loss"] = sum(losses)  # Megatron divides each by the number of microbatches
         if self._is_scaled:
             values["skipped"] = float(not is_made)
-        self._tocsin.run.step(**values)
+        self._tocsin.run.step(**{name: value for name, value in values.items() if value is not None})
 
 
 def is_scaled(optimizer: Any) -> bool:
