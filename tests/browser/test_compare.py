@@ -44,7 +44,7 @@ def test_each_run_keeps_its_color(tab: Any) -> None:
     assert first != second
     tab.page.get_by_role("button", name="Hide left").click()
     tab.page.wait_for_function(f"() => ({INKS})().length === 1")
-    assert tab.page.evaluate(INKS) == [second]
+    tab.until(lambda: tab.page.evaluate(INKS), [second])
     tab.page.get_by_role("button", name="Remove left").click()
     tab.page.wait_for_url("**slots=1*")
     assert tab.page.evaluate(INKS) == [second]
@@ -57,7 +57,7 @@ def test_the_difference_to_the_baseline(tab: Any) -> None:
     tab.page.wait_for_function(script)
     drawn = [value for value in tab.page.evaluate(VALUES) if value is not None]
     assert drawn == pytest.approx([0.01] * len(drawn))
-    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
 
 
 def test_only_settings_that_differ_are_listed(tab: Any) -> None:
@@ -146,9 +146,8 @@ def test_a_tooltip_lists_the_values_at_the_pointer(tab: Any) -> None:
 
 def test_a_click_pins_the_tooltip_and_its_button_releases_it(tab: Any) -> None:
     """The values of both runs stay when the pointer leaves."""
-    tab.page.mouse.move(*tab.place("loss", 20, 0.5))
     tooltip = tab.page.locator(".tooltip", has_text="step 20")
-    tooltip.wait_for()
+    tab.point_at("loss", 20, 0.5, tooltip)
     tab.page.mouse.down()
     tab.page.mouse.up()
     tab.page.wait_for_url("**at=20*")
@@ -195,7 +194,7 @@ def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
     tab.page.get_by_role("button", name="Show left").wait_for()
     olds = "() => [...document.querySelectorAll('tr[data-run]')].map((row) => Boolean(row.old))"
     assert tab.page.evaluate(olds) == [False, True]
-    assert tab.page.evaluate("() => document.activeElement.ariaLabel") == "Show left"
+    tab.until(lambda: tab.page.evaluate("() => document.activeElement.ariaLabel"), "Show left")
 
 
 def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
@@ -203,7 +202,7 @@ def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
     tab.page.get_by_role("button", name="Remove left").focus()
     tab.page.keyboard.press("Enter")
     tab.page.locator("tr[data-run=r_left]").wait_for(state="detached")
-    assert tab.page.evaluate("() => document.activeElement.dataset.act") == "drop r_right"
+    tab.until(lambda: tab.page.evaluate("() => document.activeElement.dataset.act"), "drop r_right")
 
 
 def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
@@ -212,7 +211,7 @@ def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
         tab.page.get_by_role("button", name=f"Hide {name}").click()
     tab.page.locator('[data-series="loss"] .plot.is-empty').wait_for()
     script = "() => getComputedStyle(document.querySelector('[data-series=loss] .plot'), '::after').content"
-    assert tab.page.evaluate(script) == '"every run is hidden"'
+    tab.until(lambda: tab.page.evaluate(script), '"every run is hidden"')
 
 
 def test_an_address_with_a_thousand_runs_opens_completely(tab: Any, pair: str, shared_tower: Any) -> None:
@@ -226,4 +225,5 @@ def test_an_address_with_a_thousand_runs_opens_completely(tab: Any, pair: str, s
     tab.page.wait_for_function("() => document.querySelectorAll('tr[data-run]').length === 1000")
     tab.page.locator("a.skip").focus()
     tab.page.keyboard.press("Enter")
-    assert tab.page.evaluate("() => document.activeElement.id + location.hash.slice(0, 5)") == "main#?run"
+    place = "() => document.activeElement.id + location.hash.slice(0, 5)"
+    tab.until(lambda: tab.page.evaluate(place), "main#?run")

@@ -111,7 +111,7 @@ def test_all_filtered_runs_can_be_compared(tab: Any) -> None:
     tab.page.get_by_role("link", name=f"Compare {RUNS // 10} selected").click()
     tab.page.wait_for_function(f"() => document.querySelector('[data-series=loss] .xy') && {DRAWN}() === 60")
     assert tab.page.locator("tr[data-run]").count() == RUNS // 10
-    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
     tab.page.locator("tr[data-run] th").nth(3).hover()
     tab.page.locator('[data-series="loss"] .lift path').wait_for(state="attached")
 

@@ -70,22 +70,21 @@ def test_the_best_run_is_found_by_a_sort(tab: Any) -> None:
     tab.page.locator('[data-sort="min:loss"]').click()
     best = min(range(RUNS), key=lambda number: min(v for v in values(number)["loss"] if v == v))
     first = tab.page.locator("[data-run]").first
-    tab.page.wait_for_function(f"() => document.querySelector('[data-run]')?.dataset.run === 'c_{best:04}'")
-    assert first.locator(".c-own b").nth(1).inner_text() == repr(10.0 ** -(2 + best % 4)).replace(
-        "1e-05", "1e-5"
-    )
+    tab.until(lambda: first.get_attribute("data-run"), f"c_{best:04}")
+    rate = repr(10.0 ** -(2 + best % 4)).replace("1e-05", "1e-5")
+    tab.until(lambda: first.locator(".c-own b").all_inner_texts()[1:2], [rate])
 
 
 def test_columns_are_moved_by_drag_and_by_keyboard(tab: Any) -> None:
     """The cells follow their heads."""
     open_view(tab, "columns=name,step,min:loss,max:loss")
     tab.page.locator('[data-sort="max:loss"]').drag_to(tab.page.locator('[data-sort="step"]'))
-    assert heads(tab) == ["Run", "loss max", "Step", "loss min"]
+    tab.until(lambda: heads(tab), ["Run", "loss max", "Step", "loss min"])
     tab.page.get_by_role("button", name="Columns").click()
     tab.page.get_by_role("button", name="Move loss min left").press("Enter")
-    assert heads(tab) == ["Run", "loss max", "loss min", "Step"]
-    asked = parse_qs(urlsplit(tab.page.url).query)
-    assert asked["columns"] == ["name,max:loss,min:loss,step"]
+    tab.until(lambda: heads(tab), ["Run", "loss max", "loss min", "Step"])
+    columns = ["name,max:loss,min:loss,step"]
+    tab.until(lambda: parse_qs(urlsplit(tab.page.url).query).get("columns"), columns)
 
 
 def test_a_column_is_resized_and_the_width_stays(tab: Any) -> None:

@@ -108,7 +108,7 @@ def test_alerts_are_complete_and_link_to_their_steps(of_run: Paper, reported: An
     }
     assert alerts
     of_run.page.locator('[data-step="7"]').first.click()
-    assert of_run.page.locator("#here").inner_text() == "step 7"
+    of_run.page.locator("#here", has_text="step 7").wait_for()
     loss = of_run.page.locator('[data-series="loss"]')
     assert loss.locator(".hair").is_visible()
     assert loss.locator(".readout").inner_text() == "NaN"

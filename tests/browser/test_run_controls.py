@@ -52,7 +52,7 @@ def test_the_address_has_the_settings_of_the_charts(tab: Any) -> None:
     assert tab.page.locator('[data-x="relative"]').get_attribute("aria-pressed") == "true"
     assert tab.page.get_by_label("Smoothing").input_value() == "0.7"
     axis = "document.querySelector('[data-series=lr] .plot')._fullLayout.yaxis.type"
-    assert tab.page.evaluate(axis) == "log"
+    tab.until(lambda: tab.page.evaluate(axis), "log")
 
 
 def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
@@ -171,14 +171,13 @@ def test_the_layers_of_a_blow_up_are_a_heat_map(
     heat.get_by_text("First non-finite value at step").wait_for()
     heat.locator("canvas").focus()
     tab.page.keyboard.press("ArrowLeft")
-    assert "step" in heat.get_by_role("status").inner_text()
+    heat.get_by_role("status").filter(has_text="step").wait_for()
 
 
 def point(tab: Any, series: str, step: float) -> Any:
     """Move the pointer to a step of a chart, and return the tooltip once it is there."""
-    tab.page.mouse.move(*tab.place(series, step, 0.3))
     tooltip = tab.page.locator(".tooltip", has_text=f"step {step:.0f} ")
-    tooltip.wait_for()
+    tab.point_at(series, step, 0.3, tooltip)
     return tooltip
 
 

@@ -26,7 +26,7 @@ def test_new_steps_appear_automatically_and_zoom_is_kept(
     tab = visit(shared_tower)
     tab.open_run(steady, "?from=5&to=25")
     tab.until_step(tab.step() + 100)
-    assert tab.shown_range() == pytest.approx([5, 25])
+    tab.until(tab.shown_range, pytest.approx([5, 25]))
     assert "from=5&to=25" in tab.page.url
 
 

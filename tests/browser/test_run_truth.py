@@ -69,7 +69,7 @@ def test_the_page_says_why_it_failed(run: str, tab: Any, shared_tower: Any) -> N
     card.get_by_text("Tried to allocate 2.00 GiB").first.wait_for()
     assert "OutOfMemoryError" in card.get_by_role("heading").inner_text()
     card.get_by_text("Last lines").click()
-    assert "talkative.py" in card.locator("pre").inner_text()
+    card.locator("pre", has_text="talkative.py").wait_for()
 
 
 def test_the_page_says_where_the_norm_comes_from(tab: Any) -> None:

@@ -41,9 +41,9 @@ def test_without_outliers_a_spike_is_a_mark_at_the_edge(page: str, tab: Any, sha
     tab.page.wait_for_url("**clip=loss*")
     tab.page.reload()
     tab.page.wait_for_function(f"() => {MARK}")
-    assert tab.page.evaluate(f"() => {MARK}.x[0]") == pytest.approx(SPIKE, abs=1)
-    assert tab.page.evaluate(TOP.format("<"), 5)
-    assert "1 NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    tab.until(lambda: tab.page.evaluate(f"() => {MARK}.x[0]"), pytest.approx(SPIKE, abs=1))
+    tab.page.wait_for_function(TOP.format("<"), arg=5)
+    tab.page.locator('[data-series="loss"] .faults', has_text="1 NaN").wait_for()
     choose(tab, "Ignore outliers")
     tab.page.wait_for_function(TOP.format(">"), arg=1e6)
 
@@ -79,7 +79,7 @@ def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_
     tab.page.wait_for_url("**limits=*")
     tab.page.wait_for_url("**from=*")
     assert "grad_norm" in tab.page.url
-    assert tab.shown_range("grad_norm") == pytest.approx([100, 300], abs=3)
+    tab.until(lambda: tab.shown_range("grad_norm"), pytest.approx([100, 300], abs=3))
     assert "at=" not in tab.page.url
     mouse.dblclick(*tab.place("grad_norm", 200, 0.5))
     tab.page.wait_for_function("() => !/limits|from/.test(location.search)")

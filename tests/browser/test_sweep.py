@@ -33,22 +33,15 @@ def tab(sweep: Any, visit: Callable[..., Any]) -> Any:
     return tab
 
 
-def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(
-    tab: Any, eventually_true: Callable[..., Any]
-) -> None:
+def test_a_group_is_one_line_and_says_how_many_runs_are_behind_it(tab: Any) -> None:
     """At step 70 two of the six runs with a learning rate have ended, and the tooltip says so."""
     said = tab.page.locator(".tooltip .line", has_text="lr = 0.001").get_by_text("5 of 6 runs")
-
-    def pointed() -> bool:  # a chart that is drawn again loses the pointer
-        tab.page.mouse.move(*tab.place("loss", 70, 0.5), steps=5)
-        return bool(said.is_visible())
-
-    eventually_true(pointed, "the tooltip")
+    tab.point_at("loss", 70, 0.5, said)
 
 
 def test_diverged_runs_stay_marked(tab: Any) -> None:
     """Four of six runs with the largest learning rate are NaN: not in the mean, but marked and counted."""
-    assert "NaN" in tab.page.locator('[data-series="loss"] .faults').inner_text()
+    tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
     row = tab.page.locator("tr[data-group]", has_text="lr = 0.03")
     row.get_by_text("4 failed").wait_for()
     row.get_by_text("4 of 6 not finite").first.wait_for()
