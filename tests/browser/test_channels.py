@@ -83,3 +83,14 @@ def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_
     gone = """async () => { const answer = await fetch("/api/v1/channels");
         return (await answer.json()).items.every(({ name }) => name !== "short-lived"); }"""
     tab.page.wait_for_function(gone)
+
+
+def test_without_a_channel_a_kind_needs_only_its_address(tower: Any, visit: Callable[..., Any]) -> None:
+    """A click on a kind opens its form with a name, and with the focus in the field that is missing."""
+    page = visit(tower).page
+    page.goto(f"{tower.base}/channels")
+    page.get_by_role("button", name="Webhook (signed JSON)").click()
+    page.locator('[data-field="config.url"]:focus').wait_for()
+    page.keyboard.type("https://1.1.1.1/x")
+    page.keyboard.press("Enter")
+    page.get_by_role("article", name="Channel webhook", exact=True).wait_for()

@@ -210,3 +210,20 @@ def test_a_click_pins_the_tooltip_until_escape(tab: Any) -> None:
     tab.page.keyboard.press("Escape")
     tooltip.wait_for(state="hidden")
     tab.page.locator(".cross").wait_for(state="hidden")
+
+
+def test_a_chart_starts_a_rule_that_lacks_only_its_limit(tab: Any) -> None:
+    """The rule is for the series of the chart, in the project of the run."""
+    tab.page.get_by_role("button", name="Chart menu of Grad norm").click()
+    tab.page.get_by_role("menuitem", name="New alert rule").click()
+    tab.page.locator("[data-field=limit]:focus, [data-field=limit] :focus").wait_for()
+    assert tab.page.locator("[data-field=series]").input_value() == "grad_norm"
+    assert tab.page.locator("[data-field=projects]").input_value() != ""
+
+
+def test_a_run_is_compared_with_runs_that_are_chosen(tab: Any, run: str) -> None:
+    """The menu leads to the runs of the project, with this one selected."""
+    tab.page.get_by_role("button", name="Compare", exact=True).click()
+    tab.page.get_by_role("menuitem", name="Runs that you choose").click()
+    tab.page.wait_for_url(f"**pick={run}*")
+    tab.page.locator(f"[data-run='{run}']").get_by_role("checkbox", checked=True).wait_for()

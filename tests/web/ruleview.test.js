@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { levelOf, listed, readRules, sourceText, writeRules } from "../../web/lib/views/ruleview.js";
+import {
+  levelOf,
+  listed,
+  readRules,
+  ruleAddress,
+  sourceText,
+  writeRules,
+} from "../../web/lib/views/ruleview.js";
 
 const own = (fields) => ({
   kind: "custom",
@@ -46,9 +53,14 @@ test("the address holds the whole view", () => {
     rule: "r",
     fresh: true,
     copy: "y",
+    series: "grad_norm",
   };
   assert.deepEqual(readRules(writeRules(view)), view);
   assert.equal(writeRules(readRules("?severity=page&state=maybe")), "");
+});
+
+test("a chart has the address of a new rule for its series", () => {
+  assert.equal(ruleAddress("val/loss", "a b"), "/rules?project=a+b&new=1&series=val%2Floss");
 });
 
 test("search, severity and state narrow the list", () => {

@@ -6,7 +6,7 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { channelForm } from "../components/alerts/channelform.js";
+import { channelForm, usualFirst } from "../components/alerts/channelform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
@@ -124,13 +124,14 @@ class Channels {
       "div.pad.healthy",
       {},
       el("h2", {}, icon("info"), " No notification channels"),
+      el("p.soft", {}, "Alerts are shown on these pages only. " + "Choose where else you want to get them."),
       el(
-        "p.soft",
+        "div.row.then",
         {},
-        "Alerts are shown on these pages only. " +
-          "Create a channel to get them by e-mail, chat, webhook or Alertmanager.",
+        ...usualFirst(this.#kinds).map(({ id, title }) =>
+          el("button.btn", { type: "button", onclick: () => this.#new(id) }, icon("plus"), title),
+        ),
       ),
-      el("button.btn.primary.then", { type: "button", onclick: () => this.#new() }, "New channel"),
     );
   }
 
@@ -273,13 +274,13 @@ class Channels {
     );
   }
 
-  #new() {
-    if (this.#loaded) {
-      channelForm(this.app, this.#kinds, null, (channel) => {
-        showUndo(`${channel.name} created. Press Test to try it.`, null);
-        void this.load();
-      });
-    }
+  /** @param {string} [kind] */
+  #new(kind = "") {
+    const done = (/** @type {Channel} */ channel) => {
+      showUndo(`${channel.name} created. Press Test to try it.`, null);
+      void this.load();
+    };
+    if (this.#loaded) channelForm(this.app, this.#kinds, null, done, kind);
   }
 
   /** @param {KeyboardEvent} event */

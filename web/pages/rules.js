@@ -72,9 +72,10 @@ class Rules {
     ]);
     this.project = this.#choice("project", "Project", [["", "all projects"]]);
     this.acts = {
-      href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "" }),
+      href: (/** @type {string} */ id) => this.#address({ rule: id, fresh: false, copy: "", series: "" }),
       toggle: (/** @type {AnyRule} */ rule) => void this.#toggle(rule),
-      copy: (/** @type {CustomRule} */ rule) => go(this.#address({ fresh: true, copy: rule.id, rule: "" })),
+      copy: (/** @type {CustomRule} */ rule) =>
+        go(this.#address({ fresh: true, copy: rule.id, rule: "", series: "" })),
       remove: (/** @type {CustomRule} */ rule) => void this.remove(rule),
       may: this.may,
     };
@@ -398,8 +399,8 @@ class Rules {
   // The editor
 
   #edit() {
-    const { rule, fresh, copy, project } = this.view;
-    const key = `${rule} ${fresh} ${copy} ${project}`;
+    const { rule, fresh, copy, project, series } = this.view;
+    const key = `${rule} ${fresh} ${copy} ${project} ${series}`;
     if (this.#editor?.key === key) return;
     if (!this.#known) {
       return refill(this.main, el("section.card.pad.muted", { role: "status" }, "Loading rules …"));
@@ -412,12 +413,12 @@ class Rules {
       view: this.view,
       key,
       may: this.may,
-      back: this.#address({ rule: "", fresh: false, copy: "" }),
+      back: this.#address({ rule: "", fresh: false, copy: "", series: "" }),
       address: (change) => this.#address(change),
       saved: (text, id) => this.#saved(text, id),
       remove: async (own) => {
         await this.remove(own);
-        go(this.#address({ rule: "", fresh: false, copy: "" }));
+        go(this.#address({ rule: "", fresh: false, copy: "", series: "" }));
       },
     });
     this.app.title(this.#editor.title);
@@ -434,7 +435,7 @@ class Rules {
     this.#editor?.close();
     this.#editor = null;
     await this.load();
-    go(this.#address({ rule: "", fresh: false, copy: "" }));
+    go(this.#address({ rule: "", fresh: false, copy: "", series: "" }));
     /** @type {HTMLElement | null} */ (
       this.list.querySelector(`[data-focus="${CSS.escape(`open-${id}`)}"]`)
     )?.focus();

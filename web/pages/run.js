@@ -9,12 +9,15 @@
 
 import { el, refill, say } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
+import { go } from "../browser/navigate.js";
 import { fitPaper } from "../browser/print.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import { Aside, severityChips } from "../components/alerts/aside.js";
+import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { ResumeFrom } from "../components/incident/checkpoint.js";
 import { button, notice } from "../components/notice.js";
+import { CompareMenu } from "../components/runs/comparemenu.js";
 import { customForm } from "../components/runs/customform.js";
 import { Controls } from "../components/runs/controls.js";
 import { Details } from "../components/runs/details.js";
@@ -29,6 +32,7 @@ import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
 import { withChart, withoutChart } from "../lib/charts/customchart.js";
 import { keyFactor, zoomCenter, zoomedAt } from "../lib/charts/zoom.js";
+import { ruleAddress } from "../lib/views/ruleview.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
@@ -80,6 +84,7 @@ class RunPage {
       changed: (row) => this.data.edited(row),
       now: () => app.clock.now(),
     });
+    this.compare = new CompareMenu(app.api, id);
     this.details = new Details(
       (step) => this.go(step),
       {
@@ -239,6 +244,8 @@ class RunPage {
       this.chips,
       this.head.tags,
       el("span.grow"),
+      this.compare.node,
+      copyButton("Copy link", () => location.href),
       el(
         "a.btn",
         {
@@ -357,6 +364,7 @@ class RunPage {
   #showRow(row) {
     say(this.project, row.project);
     this.head.show(row);
+    this.compare.show(row);
     void this.metrics.layout.of(row.project);
     this.app.title(row.name);
     this.gauges.show(row, this.app.clock.now());
@@ -584,7 +592,10 @@ class RunPage {
       table: (name) => void showValues(this.app.api, this.id, this.metrics.valuesOf(name), window()),
       ...(this.app.session.scope === "read"
         ? {}
-        : { embed: (name, title) => embedChart(this.app.api, this.id, name, title) }),
+        : {
+            embed: (name, title) => embedChart(this.app.api, this.id, name, title),
+            rule: (name) => go(ruleAddress(name, this.data.row?.project ?? "")),
+          }),
     };
   }
 

@@ -23,9 +23,10 @@ import { isMetric } from "./metric.js";
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
  *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
  *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
- *   embed?: (name: string, title: string) => void, edit?: (name: string) => void, remove?: (name: string) =>
- *   void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void }} PanelHost
- *   edit, remove: of composed charts
+ *   embed?: (name: string, title: string) => void, rule?: (name: string) => void, edit?: (name: string) =>
+ *   void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void }}
+ *   PanelHost
+ *   rule: starts a rule for a series; edit, remove: of composed charts
  */
 
 const AXES = /** @type {const} */ ([
@@ -106,6 +107,7 @@ const ofSeries = (host, panel) => {
   const shown = embedded(panel);
   return [
     ...one(host.table, "Show values", name),
+    ...one(customOf(name) ? undefined : host.rule, "New alert rule…", name),
     ...one(host.embed && shown ? () => host.embed?.(shown, title) : undefined, "Embed…", name),
   ];
 };

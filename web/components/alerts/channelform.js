@@ -1,6 +1,6 @@
 /** The form to create or edit a channel. Secrets are entered here and never shown again. */
 
-import { el, refill } from "../../browser/dom.js";
+import { el, focusIn, refill } from "../../browser/dom.js";
 import { checkbox, field, formDialog, selectInput, textInput } from "../form.js";
 
 const MASK = "***";
@@ -18,6 +18,8 @@ const ORDER = [
 ];
 /** @param {ChannelKind} kind */
 const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);
+/** @param {ChannelKind[]} kinds */
+export const usualFirst = (kinds) => [...kinds].sort((a, b) => place(a) - place(b));
 
 /**
  * @typedef {{ name: string, input: HTMLInputElement, forget: HTMLInputElement | null, field:
@@ -29,10 +31,11 @@ const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length
  * @param {ChannelKind[]} kinds
  * @param {Channel | null} channel null for a new one
  * @param {(channel: Channel) => void} done
+ * @param {string} [chosen] the kind of a new one
  */
-export function channelForm(app, kinds, channel, done) {
-  kinds = [...kinds].sort((a, b) => place(a) - place(b));
-  const name = textInput(channel?.name ?? "", { maxlength: 100 });
+export function channelForm(app, kinds, channel, done, chosen = "") {
+  kinds = usualFirst(kinds);
+  const name = textInput(channel?.name ?? chosen, { maxlength: 100 });
   const limit = textInput(String(channel?.limit_per_hour ?? 60), {
     type: "number",
     min: 0,
@@ -41,7 +44,7 @@ export function channelForm(app, kinds, channel, done) {
   });
   const kind = selectInput(
     kinds.map((each) => [each.id, each.title]),
-    channel?.kind ?? kinds[0]?.id ?? "",
+    channel?.kind ?? (chosen || (kinds[0]?.id ?? "")),
     channel ? { disabled: true } : {},
   );
   const on = checkbox("Enabled", channel?.enabled ?? true);
@@ -76,7 +79,7 @@ export function channelForm(app, kinds, channel, done) {
       await app.alerting.putChannel(channel ? wanted : { ...wanted, kind: kind.value }, channel?.id ?? null),
     );
   };
-  return formDialog({
+  const dialog = formDialog({
     title: channel ? `Edit ${channel.name}` : "New channel",
     fields,
     submit: channel ? "Save" : "Create",
@@ -84,6 +87,8 @@ export function channelForm(app, kinds, channel, done) {
     body: [...head.map((each) => each.node), config, limits.node, on.node],
     wide: true,
   });
+  if (chosen) focusIn(config, "input, select, textarea");
+  return dialog;
 }
 
 const nothingToConfigure = () =>

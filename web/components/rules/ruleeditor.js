@@ -2,7 +2,7 @@
 
 import { el, focusIn, refill } from "../../browser/dom.js";
 import { counted, int, ruleTitle } from "../../lib/format.js";
-import { BLANK, draftOf, listOf, numberOf } from "../../lib/rules/ruledraft.js";
+import { BLANK, draftFor, draftOf, listOf, numberOf } from "../../lib/rules/ruledraft.js";
 import { sourceText } from "../../lib/views/ruleview.js";
 import { icon } from "../icons.js";
 import { Prose } from "../markdown.js";
@@ -156,7 +156,9 @@ export class RuleEditor {
         ? draftOf(this.own)
         : copied
           ? { ...draftOf(copied), id: "", title: `${copied.title || copied.id} (copy)`, enabled: false }
-          : BLANK);
+          : view.series
+            ? draftFor(view.series, view.project)
+            : BLANK);
     this.form = new RuleForm(draft, {
       fresh: !this.own,
       taken,
@@ -292,7 +294,8 @@ export class RuleEditor {
     this.begun ||= this.#written();
     addEventListener("beforeunload", this.leave);
     this.#try();
-    if (!this.given.view.rule) focusIn(this.node, "[data-field=title]", { preventScroll: true });
+    const { rule, series } = this.given.view;
+    if (!rule) focusIn(this.node, `[data-field=${series ? "limit" : "title"}]`, { preventScroll: true });
   }
 
   close() {

@@ -64,6 +64,20 @@ export const BLANK = {
 };
 
 /**
+ * Return a new rule for a series, which only lacks a limit.
+ *
+ * @param {string} series
+ * @param {string} project "" for all
+ * @returns {Draft}
+ */
+export const draftFor = (series, project) => ({
+  ...BLANK,
+  series,
+  projects: project,
+  title: `${series} is too high`,
+});
+
+/**
  * @param {RuleFields} rule
  * @returns {Draft}
  */

@@ -2,7 +2,8 @@
 
 /**
  * @typedef {{ q: string, severity: string, state: string, project: string, rule: string, fresh: boolean,
- *   copy: string }} RulesView rule: the open rule; fresh: a new rule, starting as a copy of `copy` if given
+ *   copy: string, series: string }} RulesView rule: the open rule; fresh: a new rule, starting as a copy of
+ *   `copy`, or of `series` in `project`, if given
  */
 /** @typedef {CustomRule | BuiltinRule} AnyRule */
 
@@ -25,6 +26,7 @@ export function readRules(search) {
     rule: asked.get("rule") ?? "",
     fresh: asked.get("new") === "1",
     copy: asked.get("copy") ?? "",
+    series: asked.get("series") ?? "",
   };
 }
 
@@ -41,10 +43,20 @@ export function writeRules(view) {
     ["rule", view.rule],
     ["new", view.fresh ? "1" : ""],
     ["copy", view.fresh ? view.copy : ""],
+    ["series", view.fresh ? view.series : ""],
   ]);
   const given = pairs.filter(([, value]) => value);
   return given.length ? `?${new URLSearchParams(given)}` : "";
 }
+
+/**
+ * Return the address of the editor with a new rule for a series.
+ *
+ * @param {string} series
+ * @param {string} project
+ */
+export const ruleAddress = (series, project) =>
+  `/rules${writeRules({ ...readRules(""), fresh: true, series, project })}`;
 
 /**
  * Return the highest severity of a rule, as tuned.
