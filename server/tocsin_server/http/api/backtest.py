@@ -116,7 +116,6 @@ class BacktestAnswer(TypedDict):
     runs: list[TestedRow]
 
 
-@router.post("/rules/backtest", response_model=BacktestAnswer, include_in_schema=False)
 @router.post("/backtest", response_model=BacktestAnswer, responses=failing(404, 429))
 def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> ExactJSON:
     """Evaluate a rule on stored runs. Nothing is stored, and no notification is sent."""

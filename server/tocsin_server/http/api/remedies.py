@@ -82,7 +82,6 @@ class CaseRow(TypedDict):
     """One remedy in the ledger: the incident, and the attempt or the run that followed."""
 
     incident: str
-    incident_run: str
     run_id: str
     run_name: str
     attempt: int
@@ -155,8 +154,5 @@ def _line(row: LedgerRow) -> dict[str, Any]:
         held=row.count(Outcome.RECOVERED),
         recurred=row.count(Outcome.RECURRED),
         open=row.count(Outcome.TOO_EARLY),
-        cases=[
-            row_of(CaseRow, remedy, incident=incident.id, incident_run=incident.lead.run_id)
-            for incident, remedy in newest[:MOST_CASES]
-        ],
+        cases=[row_of(CaseRow, remedy, incident=incident.id) for incident, remedy in newest[:MOST_CASES]],
     )

@@ -39,7 +39,7 @@ from tocsin_server.store.rules import CustomRuleRow, TuningRow
 
 router = resource("rules")
 T = TypeVar("T")
-RESERVED = frozenset({"apply", "backtest", "changes", "export", "packs", "scope"})
+RESERVED = frozenset({"apply", "changes", "export", "packs", "scope"})
 """Words that API paths use in place of a rule id."""
 
 
