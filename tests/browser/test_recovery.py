@@ -1,4 +1,4 @@
-"""SIGKILL of the server during a training, with a page open."""
+"""SIGKILL of the server during a training and SIGTERM, with a page open."""
 
 from __future__ import annotations
 
@@ -28,3 +28,13 @@ def test_a_killed_server_loses_no_step(
     assert [record["step"] for record in tower.records(run)] == list(range(STEPS))
     tab.until_step(STEPS - 1)
     assert tab.page.evaluate("window.neverReloaded")
+
+
+def test_an_open_page_does_not_hold_the_server(tower: Any, visit: Callable[..., Any]) -> None:
+    """On SIGTERM its socket is closed, and the server ends before the limit ``shutdown_s``."""
+    page = visit(tower).page
+    with page.expect_websocket():
+        page.goto(f"{tower.base}/alerts")
+    page.locator("h1").first.wait_for()
+    tower.stop()
+    assert "graceful shutdown exceeded" not in tower.log.read_text("utf-8")
