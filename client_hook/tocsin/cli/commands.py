@@ -121,6 +121,23 @@ def run(options: argparse.Namespace) -> int:
         return 127 if isinstance(error, FileNotFoundError) else 126 if isinstance(error, OSError) else 2
 
 
+def diagnose(options: argparse.Namespace) -> int:
+    """Say what went wrong in training logs, or in a folder of runs, without a server.
+
+    It runs tocsin-server diagnose, which has the rules: `pip install tocsin-server`.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("tocsin_server") is None:
+        print("tocsin: the rules are not installed. Install them: pip install tocsin-server", file=sys.stderr)
+        return 2
+    command = [sys.executable, "-P", "-m", "tocsin_server", "diagnose", *options.path]
+    command += ["--json"] * options.json
+    command += ["--fail-on", options.fail_on] if options.fail_on else []
+    command += ["--full"] * options.full
+    return os.execv(sys.executable, command)  # noqa: S606 - this Python
+
+
 def mcp(options: argparse.Namespace) -> int:
     """Answer a coding agent over standard input and output (Model Context Protocol).
 
@@ -188,6 +205,15 @@ def _parser() -> Parser:
     add_json(listed, "{items, text, last_good} of GET /runs/{id}/checkpoints, with exists and file")
     listed.add_argument("--path", action="store_true", help="print only the path of the last good checkpoint")
     add_json(examined, "an array of {name, ok, text}; ok is null for what is only information")
+    diagnosed = _command(commands, "diagnose", diagnose, server=False)
+    diagnosed.add_argument("path", nargs="+", metavar="PATH", help="a log file, a folder of runs, or -")
+    diagnosed.add_argument(
+        "--fail-on",
+        choices=("warning", "critical"),
+        help="exit with status 1 if something so severe was found",
+    )
+    diagnosed.add_argument("--full", action="store_true", help="show every alert and list")
+    add_json(diagnosed, "{files}, as tocsin-server diagnose does")
     _command(commands, "mcp", mcp)
     ran = _command(commands, "run", run)
     ran.add_argument("--project", help="project of the run; default: the name of the script's repository")
