@@ -147,7 +147,7 @@ def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[st
     row(tab, alert).click()
     tab.page.reload()
     row(tab, alert).wait_for()
-    assert tab.page.locator("[role=option]").count() == 1
+    tab.until(tab.page.locator("[role=option]").count, 1)
     assert (tab.page.get_by_label("Project", exact=True).input_value(), chosen(tab)) == ("p", alert)
     tab.page.get_by_label("Filter incidents").fill("nothing like it")
     tab.page.get_by_role("button", name="Pending").click()
@@ -207,7 +207,7 @@ def test_the_run_page_acknowledges_and_silences(tab: Any, alerting_tower: tuple[
     page.get_by_role("dialog").get_by_label("Note").fill("seen on the run's page")
     page.keyboard.press("Enter")
     page.locator(".diag .marklist").get_by_text("Acknowledged by").wait_for()
-    assert page.locator(".diag .marklist").get_by_text("seen on the run's page").count() == 1
+    page.locator(".diag .marklist").get_by_text("seen on the run's page").wait_for()
     page.locator(".diag").get_by_role("button", name="Unacknowledge").click()
     page.locator(".diag").get_by_role("button", name="Acknowledge", exact=True).wait_for()
     page.locator('[data-act="silence"]').click()

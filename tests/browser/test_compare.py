@@ -152,7 +152,7 @@ def test_a_click_pins_the_tooltip_and_its_button_releases_it(tab: Any) -> None:
     tab.page.mouse.up()
     tab.page.wait_for_url("**at=20*")
     tab.page.mouse.move(2, 2)
-    assert tooltip.locator(".line").count() == 2
+    tab.until(tooltip.locator(".line").count, 2)
     tooltip.get_by_title("Release (Esc)").click()
     tooltip.wait_for(state="hidden")
     assert "at=" not in tab.page.url

@@ -39,7 +39,7 @@ def tab(printed: Any, visit: Callable[..., Any]) -> Any:
 def test_the_log_of_a_failed_run_is_open_and_ends_with_the_reason(tab: Any) -> None:
     """Its newest lines are in view, text is never markup, and errors are named."""
     last = tab.page.locator(".console li").last
-    assert "ValueError: the disk with the data is gone" in last.inner_text()
+    last.get_by_text("ValueError: the disk with the data is gone").wait_for()
     assert "stderr" in last.inner_text()
     assert last.evaluate(
         "(one) => one.getBoundingClientRect().bottom <= one.parentNode.getBoundingClientRect().bottom + 1"

@@ -96,7 +96,7 @@ def test_parallel_coordinates_select_runs_by_keyboard(tab: Any, eventually_true:
     """Every run is a line, diverged ones are marked, and the handles select runs to show alone."""
     lines = tab.page.locator(".parallel path[data-run]")
     eventually_true(lambda: lines.count() == RUNS, "a line for each run")
-    assert tab.page.locator(".parallel path.is-bad").count() == 4
+    tab.until(tab.page.locator(".parallel path.is-bad").count, 4)
     tab.page.get_by_role("slider", name="loss, highest").press("ArrowDown")
     tab.page.get_by_text("20 of 24 runs selected").wait_for()
     tab.page.get_by_role("button", name="Show only these").press("Enter")
