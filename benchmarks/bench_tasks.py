@@ -129,7 +129,7 @@ def rule(hand: Hand, page: Page) -> None:
     page.locator("[data-field=limit]:focus, [data-field=limit] :focus").wait_for()
     hand.type("10")
     hand.click(page.get_by_role("button", name="Save"))
-    page.get_by_role("link", name="grad_norm is too high").wait_for()
+    page.locator("[data-rule*=too-high]").wait_for()
 
 
 def compare(hand: Hand, page: Page) -> None:

@@ -50,7 +50,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
     page.get_by_label("Limit", exact=True).fill("-1e9")
     row = page.locator(f'[data-trial="{RUN}"]')
     row.locator("svg .mark").first.wait_for(state="attached")
-    assert "alarm" in row.locator(".strip svg").get_attribute("aria-label")
+    assert "alert" in row.locator(".strip svg").get_attribute("aria-label")
     assert 'id = "loss-is-there"' in page.locator(".ruleform pre").inner_text()
     page.keyboard.press("Enter")
     page.locator('[data-rule="loss-is-there"]').wait_for()
@@ -60,7 +60,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
 
 
 def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
-    """With its alarms as links, and it stays large at the next test."""
+    """With its alerts as links, and it stays large at the next test."""
     page = visit(stored).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Runs", exact=True).fill(RUN)

@@ -67,14 +67,14 @@ const INCIDENT = {
 };
 
 test("the result of a run is described in words", () => {
-  assert.equal(outcomeOf(tested([])).word, "No alarms");
+  assert.equal(outcomeOf(tested([])).word, "No alerts");
   assert.equal(outcomeOf(tested([firing(1, 2), firing(3, 4, false)])).word, "1 of 2 on healthy steps");
   assert.equal(outcomeOf(tested([firing(3, 4, false)])).word, "Matches other alerts");
 });
 
 test("a series that a run lacks is absent, which is not the same as no alarm", () => {
   assert.equal(outcomeOf(tested([], [])).word, "Series absent");
-  assert.equal(outcomeOf({ ...tested([]), series: undefined }).word, "No alarms");
+  assert.equal(outcomeOf({ ...tested([]), series: undefined }).word, "No alerts");
 });
 
 test("a firing during an incident is a real problem, and links to it", () => {

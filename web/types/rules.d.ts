@@ -111,6 +111,6 @@ interface TrialAnswer {
   steps: number;
   healthy_steps: number;
   firings: number;
-  alarms_per_1000_healthy_steps: Record<Level, number | null>;
+  alerts_per_1000_healthy_steps: Record<Level, number | null>;
   runs: TrialRun[];
 }

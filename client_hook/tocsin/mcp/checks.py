@@ -82,7 +82,7 @@ async def backtest_rule(api: Api, wanted: BacktestRule) -> list[str]:
     ]
     false = [
         f"{severity} {number(rate)}"
-        for severity, rate in found["alarms_per_1000_healthy_steps"].items()
+        for severity, rate in found["alerts_per_1000_healthy_steps"].items()
         if rate is not None
     ]
     lines.append(f"Alerts per 1000 healthy steps: {', '.join(false) or 'no healthy steps'}.")

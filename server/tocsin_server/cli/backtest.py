@@ -83,14 +83,14 @@ def _stored(reader: StoreReader, runs: list[str], project: str | None) -> list[S
 
 
 def _text(reported: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
-    rates = reported["alarms_per_1000_healthy_steps"]
+    rates = reported["alerts_per_1000_healthy_steps"]
     settings = ", ".join(f"{name}={value}" for name, value in reported["settings"].items())
     yield f"{reported['rule']} with {settings}"
     counts = f"{reported['steps']} steps, {reported['healthy_steps']} healthy"
     yield f"{reported['firings']} firings in {len(tested)} runs, {counts}"
     for severity, rate in rates.items():
         shown = "-" if rate is None else f"{rate:.3g}"
-        yield f"  {severity} and above, alarms per 1000 healthy steps: {shown}"
+        yield f"  {severity} and above, alerts per 1000 healthy steps: {shown}"
     for run in tested:
         yield ""
         yield f"{run.run}: {run.steps} steps, {run.healthy_steps} healthy, {len(run.firings)} firings"

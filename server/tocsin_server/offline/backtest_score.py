@@ -173,7 +173,7 @@ def summary_of(rule: str, settings: RuleSettings, tested: Sequence[Tested]) -> d
         "steps": sum(run.steps for run in tested),
         "healthy_steps": sum(run.healthy_steps for run in tested),
         "firings": sum(len(run.firings) for run in tested),
-        "alarms_per_1000_healthy_steps": {
+        "alerts_per_1000_healthy_steps": {
             severity.value: per_thousand(tested, severity) for severity in Severity
         },
         "runs": [_run_data(run) for run in tested],

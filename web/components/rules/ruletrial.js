@@ -184,7 +184,7 @@ export class RuleTrial {
    * @param {Asked} asked
    */
   #show(answer, asked) {
-    const { runs, alarms_per_1000_healthy_steps: rates } = answer;
+    const { runs, alerts_per_1000_healthy_steps: rates } = answer;
     const firings = runs.flatMap((run) => run.firings);
     const healthy = firings.filter((firing) => firing.healthy).length;
     const real = firings.filter((firing) => firing.incident !== null).length;
@@ -202,7 +202,7 @@ export class RuleTrial {
     );
     refill(
       this.numbers,
-      figure(int(answer.firings), answer.firings === 1 ? "alarm" : "alarms", ""),
+      figure(int(answer.firings), answer.firings === 1 ? "alert" : "alerts", ""),
       figure(int(real), "during incidents", ""),
       figure(int(healthy), "on healthy steps", healthy ? "is-warning" : ""),
       figure(

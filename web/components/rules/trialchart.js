@@ -24,7 +24,7 @@ const lasted = ({ severity, step, resolved_step: end }) =>
  */
 function inWords({ steps }, stretches, bad) {
   const alarms = stretches.slice(0, 10).map(({ firing }) => lasted(firing));
-  const words = alarms.length ? `${counted(stretches.length, "alarm")}: ${alarms.join("; ")}` : "no alarms";
+  const words = alarms.length ? `${counted(stretches.length, "alert")}: ${alarms.join("; ")}` : "no alerts";
   return `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${bad ? "; contains non-finite values" : ""}`;
 }
 

@@ -189,8 +189,8 @@ function silent(run) {
   }
   const [first] = run.incidents;
   return first
-    ? { word: "No alarms", shape: "info", tone: "", text: `but: ${first.summary}`, incident: first.id }
-    : { word: "No alarms", shape: "check", tone: "", text: "it would not have fired" };
+    ? { word: "No alerts", shape: "info", tone: "", text: `but: ${first.summary}`, incident: first.id }
+    : { word: "No alerts", shape: "check", tone: "", text: "it would not have fired" };
 }
 
 /**

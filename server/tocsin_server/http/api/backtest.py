@@ -112,7 +112,7 @@ class BacktestAnswer(TypedDict):
     steps: int
     healthy_steps: int
     firings: int
-    alarms_per_1000_healthy_steps: dict[str, float | None]
+    alerts_per_1000_healthy_steps: dict[str, float | None]
     runs: list[TestedRow]
 
 

@@ -25,7 +25,7 @@ def test_a_stored_run_is_evaluated_with_other_settings(server: Any, trainer: Cal
     assert [row["onset_step"] for row in found["runs"][0]["firings"]] == [300]
     assert found["steps"] == 500
     other = posted(server, rule="loss-spike", settings={"relative": 1.0}, project="backtested").json()
-    assert (other["firings"], other["alarms_per_1000_healthy_steps"]["warning"]) == (0, 0.0)
+    assert (other["firings"], other["alerts_per_1000_healthy_steps"]["warning"]) == (0, 0.0)
     assert server.get("/alerts", run=run.run)["items"] == before
 
 

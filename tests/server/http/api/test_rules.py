@@ -166,7 +166,7 @@ def test_a_draft_is_tried_on_stored_runs(server: Any, trainer: Callable[..., Any
             40,
             True,
         )
-        assert found["alarms_per_1000_healthy_steps"]["critical"] == pytest.approx(1000 / 60)
+        assert found["alerts_per_1000_healthy_steps"]["critical"] == pytest.approx(1000 / 60)
     assert own(server) == {}
     meant = asked(server, "POST", "/backtest", {"draft": draft | {"projects": ["tried"]}, "most": 1}).json()
     assert [row["run"] for row in meant["runs"]] == [run.run]
