@@ -61,9 +61,10 @@ class Text(Media):
 
     def __init__(self, value: Any, caption: str = "") -> None:
         super().__init__(caption)
-        whole = self._text_of(value)
-        self._text = whole[:CONTENT_BYTES]
-        self._length = len(whole)
+        is_text = isinstance(value, str)
+        known = self._text_of(value[:CONTENT_BYTES] if is_text else value)  # a text may have a gigabyte
+        self._text = known[:CONTENT_BYTES]
+        self._length = len(value) if is_text else len(known)
 
     def content(self, clean: Redactor) -> tuple[bytes, dict[str, Any]]:
         encoded = clean.text(self._text).encode()[:CONTENT_BYTES]
@@ -178,7 +179,7 @@ def _cell(value: Any) -> Any:
         return str(found)
     if found is None or isinstance(found, (bool, int, float)):
         return found
-    return text(found)[:CELL]
+    return text(found[:CELL] if isinstance(found, str) else found)[:CELL]
 
 
 def _json(found: Any) -> bytes:

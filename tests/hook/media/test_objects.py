@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,18 @@ def test_a_long_text_is_cut_between_characters() -> None:
     content, facts = Text("é" * CONTENT_BYTES).content(CLEAN)
     assert content.decode() == "é" * (CONTENT_BYTES // 2)
     assert facts == {"mime": "text/plain", "characters": CONTENT_BYTES, "cut": True}
+
+
+def test_a_gigabyte_of_text_is_cut_before_anything_copies_it() -> None:
+    huge = "x" * (1 << 30)
+    tracemalloc.start()
+    try:
+        _, facts = Text(huge).content(CLEAN)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert facts["characters"] == 1 << 30
+    assert most < 10 << 20
 
 
 def test_secrets_in_texts_and_tables_are_redacted() -> None:
