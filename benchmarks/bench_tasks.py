@@ -78,6 +78,7 @@ def opened(page: Page, tower: Tower, name: str) -> None:
     fleet(page, tower)
     page.get_by_role("link", name=name).click()
     page.locator('[data-series="loss"] .plot .nsewdrag').wait_for()
+    page.wait_for_load_state("networkidle")
 
 
 def row(page: Page, name: str) -> Locator:
@@ -142,6 +143,7 @@ def compare(hand: Hand, page: Page) -> None:
 def mute(hand: Hand, page: Page) -> None:
     """Silence the incident until the morning."""
     hand.click(page.get_by_role("button", name="Silence").first)
+    hand.type("overnight")
     hand.click(page.get_by_role("button", name=re.compile(r"^\D*9:00$")).first)
     hand.click(page.get_by_role("dialog").get_by_role("button", name="Silence", exact=True))
     page.get_by_text("Silenced:").wait_for()

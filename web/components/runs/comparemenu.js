@@ -10,7 +10,7 @@ const MOST_LISTED = 10;
 export class CompareMenu {
   /** @type {RunRow | null} */
   #row = null;
-  /** @type {RunRow[]} pinned runs of the project */
+  /** @type {RunRow[]} pinned runs */
   #pinned = [];
 
   /**
@@ -22,13 +22,12 @@ export class CompareMenu {
     this.id = id;
     this.node = menu("Compare this run", () => this.#items(), { text: "Compare", shape: "compare" });
     this.node.classList.add("framed");
+    void this.#load();
   }
 
   /** @param {RunRow} row */
   show(row) {
-    const first = this.#row === null;
     this.#row = row;
-    if (first) void this.#load();
   }
 
   /** Without them, the menu has its other items. */
@@ -36,16 +35,17 @@ export class CompareMenu {
     const ids = [...readPins(localStorage)].filter((id) => id !== this.id);
     if (!ids.length) return;
     const { items } = await this.api.rowsOf(ids).catch(() => ({ items: [] }));
-    this.#pinned = items.filter((row) => row.project === this.#row?.project).slice(0, MOST_LISTED);
+    this.#pinned = items;
   }
 
   /** @returns {import("../menu.js").Item[]} */
   #items() {
     const pins = readPins(localStorage);
     const pinned = pins.has(this.id);
+    const others = this.#pinned.filter((row) => row.project === this.#row?.project).slice(0, MOST_LISTED);
     return [
       { head: "Compare with" },
-      ...this.#pinned.map(({ id, name }) => ({
+      ...others.map(({ id, name }) => ({
         text: name,
         hint: "pinned",
         act: () =>
