@@ -4,7 +4,7 @@ import { background } from "./lib/charts/background.js";
 import { overlay } from "./lib/charts/compare.js";
 import { picture } from "./lib/charts/picture.js";
 import { reading, SeriesSet } from "./lib/charts/series.js";
-import { STEPS } from "./lib/charts/timeaxis.js";
+import { labelOf, STEPS } from "./lib/charts/timeaxis.js";
 import { dashOf, inkOf } from "./lib/views/compareview.js";
 import { gradNorm } from "./panels/grad-norm.js";
 import { learningRate } from "./panels/learning-rate.js";
@@ -99,7 +99,7 @@ function showAt(step) {
     hair.style.setProperty("--x", `calc(${left}px + (100% - ${left + right}px) * ${share.toFixed(4)})`);
     readout.textContent = step === null ? "" : layers.map((own) => valueAt(kind, own, step)).join(" \u00b7 ");
   }
-  say(step === null ? "" : STEPS.label(step));
+  say(step === null ? "" : labelOf(STEPS, step));
 }
 
 /**

@@ -116,12 +116,14 @@ test("aligned by tokens, runs are placed by their token count", () => {
     "tokens",
     [],
     [
-      layerOf([
-        [0, 0],
-        [10, 1000],
-        [11, 1000],
-        [12, NaN],
-      ]),
+      [
+        layerOf([
+          [0, 0],
+          [10, 1000],
+          [11, 1000],
+          [12, NaN],
+        ]),
+      ],
     ],
   );
   assert.deepEqual([line.toX(5), line.toStep(500)], [500, 5]);

@@ -3,6 +3,7 @@
 import { bucketsFor, tokenSeries } from "../lib/charts/compare.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { MOST_LISTED } from "../lib/views/compareview.js";
+import { xMetric } from "../lib/views/xaxis.js";
 import { ApiError } from "./http.js";
 import { Feed } from "./feed.js";
 import { RunStream } from "./runstream.js";
@@ -14,7 +15,8 @@ const ENDED = new Set(["finished", "failed"]);
  * @typedef {import("../lib/charts/timeaxis.js").Timeline} Timeline
  * @typedef {{ feed: Feed, fine: Feed | null, finest: string, detail: ComparedRun | null, gone: boolean,
  *   asked: string }} Member fine: the series of the window; finest, asked: what was requested last
- * @typedef {{ view: () => CompareView, line: (id: string) => Timeline | null, reset: (id: string) => void,
+ * @typedef {{ view: () => CompareView, line: (id: string) => Timeline | null, range: () => [number,
+ *   number], reset: (id: string) => void,
  *   changed: () => void, known: () => void, failed: (error: Error) => void }} Listener line: the x axis of a
  *   run; reset: its coarse series changed; changed: something to draw; known: details
  */
@@ -123,8 +125,7 @@ export class ComparedRuns {
     const member = this.members.get(id);
     if (!member || member.gone) return;
     const { metric, series, runs } = this.listener.view();
-    const tokens = this.tokens(id);
-    const names = [...new Set([...VITAL_SERIES, metric, ...series, ...(tokens ? [tokens] : [])])];
+    const names = [...new Set([...VITAL_SERIES, metric, ...series, ...this.#along(id)])];
     const buckets = bucketsFor(runs.length);
     const asked = JSON.stringify([names, buckets]);
     if (asked === member.asked) return;
@@ -134,14 +135,32 @@ export class ComparedRuns {
   }
 
   /**
-   * Return the name of the series that counts tokens, if the x axis is tokens.
+   * Return the name of the series that is the x axis, or null if it is none: a metric, or that of the run
+   * that
+   * counts tokens.
    *
    * @param {string} id
    */
-  tokens(id) {
-    return this.listener.view().x === "tokens"
-      ? tokenSeries(this.members.get(id)?.detail?.names ?? [])
-      : null;
+  along(id) {
+    const { x } = this.listener.view();
+    return x === "tokens" ? tokenSeries(this.members.get(id)?.detail?.names ?? []) : xMetric(x);
+  }
+
+  /** @param {string} id */
+  #along(id) {
+    const name = this.along(id);
+    return name === null ? [] : [name];
+  }
+
+  /**
+   * Return the layers of the series that is the x axis, the finest first.
+   *
+   * @param {string} id
+   */
+  axis(id) {
+    const { feed, fine } = this.members.get(id) ?? {};
+    const name = this.along(id);
+    return name === null ? [] : [fine, feed].flatMap((each) => (each?.ready ? [each.set.get(name)] : []));
   }
 
   /**
@@ -151,10 +170,10 @@ export class ComparedRuns {
    */
   #finer(id) {
     const member = this.members.get(id);
-    const { x, from, to, series, runs } = this.listener.view();
+    const { x, logX, from, to, series, runs } = this.listener.view();
     if (!member || member.gone) return;
     const line = from === null || to === null ? null : this.listener.line(id);
-    const key = JSON.stringify([x, from, to, series]);
+    const key = JSON.stringify([x, logX, from, to, series]);
     if (!line) {
       if (from === null) coarse(member);
       return;
@@ -162,10 +181,13 @@ export class ComparedRuns {
     if (key === member.finest) return;
     coarse(member);
     member.finest = key;
-    member.fine = this.#feed(id, () => {});
-    void member.fine.load([...VITAL_SERIES, ...series], {
-      from: Math.floor(line.toStep(Number(from))),
-      to: Math.ceil(line.toStep(Number(to))),
+    const [first, last] = line.steps(this.listener.range());
+    const window = { from: Math.floor(first), to: Math.ceil(last) };
+    if (!Number.isFinite(window.from) && !Number.isFinite(window.to)) return; // the whole run is in sight
+    member.fine = this.#feed(id, () => this.listener.reset(id));
+    void member.fine.load([...new Set([...VITAL_SERIES, ...series, ...this.#along(id)])], {
+      from: Number.isFinite(window.from) ? window.from : Math.min(0, member.feed.set.first ?? 0),
+      to: Number.isFinite(window.to) ? window.to : Number.MAX_SAFE_INTEGER,
       buckets: bucketsFor(runs.length),
     });
   }

@@ -9,15 +9,19 @@ import {
   overlayGroups,
   overlayMeans,
 } from "../lib/charts/groups.js";
+import { logarithmic } from "../lib/charts/logaxis.js";
+import { padded } from "../lib/charts/metricaxis.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
-import { spanTicks } from "../lib/charts/timeticks.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
-import { counted, int, span } from "../lib/format.js";
+import { counted, int, moment, num, span } from "../lib/format.js";
 import { dashOf, inkOf, MOST_LISTED } from "../lib/views/compareview.js";
+import { xMetric } from "../lib/views/xaxis.js";
 import { ComparedRuns } from "./comparedruns.js";
 import { GroupSums } from "./groupsums.js";
 
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
+
+const LOG_STEPS = logarithmic(STEPS);
 
 export class Comparison {
   /** @type {Map<string, import("../lib/charts/timeaxis.js").Timeline | null>} */
@@ -42,6 +46,7 @@ export class Comparison {
     this.runs = new ComparedRuns(app, {
       ...source,
       line: (id) => this.line(id),
+      range: () => this.range(),
       reset: (id) => this.#lines.delete(id),
     });
     this.sums = new GroupSums(app.api, source);
@@ -104,26 +109,48 @@ export class Comparison {
    */
   line(id) {
     const member = this.members.get(id);
-    const { x } = this.source.view();
-    if (x === "step") return STEPS;
+    const { x, logX } = this.source.view();
+    if (x === "step") return logX ? LOG_STEPS : STEPS;
     if (!member?.feed.ready) return null;
-    if (this.#kind !== x) this.#lines.clear();
-    this.#kind = x;
+    const kind = `${x} ${logX}`;
+    if (this.#kind !== kind) this.#lines.clear();
+    this.#kind = kind;
     if (!this.#lines.has(id)) {
       const { set } = member.feed;
-      const tokens = this.runs.tokens(id);
-      this.#lines.set(
-        id,
-        alignment(
-          x,
-          VITAL_SERIES.map((name) => set.get(name)).find((layers) =>
-            layers.some((layer) => layer.x.length),
-          ) ?? [],
-          tokens ? set.get(tokens) : [],
-        ),
+      const clock = VITAL_SERIES.map((name) => set.get(name)).find((layers) =>
+        layers.some((layer) => layer.x.length),
       );
+      const line = alignment(x, clock ?? [], this.runs.axis(id));
+      this.#lines.set(id, line && logX ? logarithmic(line) : line);
     }
     return this.#lines.get(id) ?? null;
+  }
+
+  /** Return the x axis of the first run that has one. */
+  #anyLine() {
+    const { runs } = this.source.view();
+    return runs.reduce(
+      (found, { id }) => found ?? this.line(id),
+      /** @type {ReturnType<Comparison["line"]>} */ (null),
+    );
+  }
+
+  /**
+   * Return a position of the address as one on the axis, which may be logarithmic.
+   *
+   * @param {number} x
+   */
+  placed(x) {
+    return this.source.view().logX ? Math.log10(x) : x;
+  }
+
+  /**
+   * Return a position on the axis as one of the address.
+   *
+   * @param {number} x
+   */
+  natural(x) {
+    return this.source.view().logX ? 10 ** x : x;
   }
 
   /**
@@ -266,8 +293,8 @@ export class Comparison {
    * @returns {[number, number]}
    */
   range() {
-    const { from, to, runs } = this.source.view();
-    if (from !== null && to !== null) return [from, to];
+    const { from, to, runs, logX } = this.source.view();
+    if (from !== null && to !== null && (from > 0 || !logX)) return [this.placed(from), this.placed(to)];
     const { first_step, last_step } = (this.many && this.sums.answer) || {};
     let low = first_step ?? Infinity;
     let high = last_step ?? -Infinity;
@@ -275,21 +302,32 @@ export class Comparison {
       const { first = null, last = null } = this.members.get(id)?.feed.set ?? {};
       const line = this.line(id);
       if (first === null || last === null || !line) continue;
-      low = Math.min(low, line.toX(first));
-      high = Math.max(high, line.toX(last));
+      const [a, b] = line.extent(first, last);
+      if (a < low) low = a;
+      if (b > high) high = b;
     }
+    if (logX || this.#anyLine()?.kind === "metric") return padded([low, high]);
     return low < high ? [low, high + (high - low) * 0.02] : [0, 1];
   }
 
   /** @param {[number, number]} range */
   ticks(range) {
-    return this.source.view().x === "relative" ? spanTicks(range) : null;
+    return this.#anyLine()?.ticks(range) ?? null;
   }
 
-  /** @param {number} x */
-  label(x) {
+  /**
+   * Say where a position on the axis is.
+   *
+   * @param {number} placed
+   */
+  label(placed) {
     const { x: kind } = this.source.view();
-    return kind === "relative" ? span(x / 1000) : `${int(x)} ${kind === "tokens" ? "tokens" : ""}`.trim();
+    const x = this.natural(placed);
+    const metric = xMetric(kind);
+    if (metric !== null) return `${metric} ${num(x)}`;
+    if (kind === "relative") return span(x / 1000);
+    if (kind === "wall") return moment(x);
+    return kind === "tokens" ? `${int(x)} tokens` : `step ${int(x)}`;
   }
 
   /** Return all series of all runs. */

@@ -8,6 +8,7 @@ import { metricOf } from "../lib/charts/sweep.js";
 import { number } from "../lib/exact.js";
 import { num } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
+import { xMetric } from "../lib/views/xaxis.js";
 
 /**
  * @typedef {import("./comparison.js").Comparison} Comparison
@@ -60,7 +61,8 @@ function noteOf(data, id) {
   const member = data.members.get(id);
   if (member?.gone) return "deleted or unknown";
   if (!member?.feed.ready || data.line(id)) return "";
-  return data.source.view().x === "tokens" ? "no token count" : "no steps yet";
+  const { x } = data.source.view();
+  return x === "tokens" ? "no token count" : xMetric(x) !== null ? `no ${xMetric(x)}` : "no steps yet";
 }
 
 /**
@@ -193,7 +195,12 @@ function read(data, id, kind, x, base) {
   if (!member?.feed.ready || !line) return none;
   const layers = data.runs.layers(id, kind.name);
   const step = x === null ? null : Math.round(line.toStep(x));
-  if (step !== null && step > (member.feed.set.last ?? 0)) return none;
+  const { first, last } = member.feed.set;
+  if (step !== null && step > (last ?? 0)) return none;
+  if (x !== null && line.kind === "metric") {
+    const [low, high] = line.extent(first ?? 0, last ?? 0);
+    if (x < low || x > high) return none;
+  }
   const found = reading(layers, step);
   if (!found) return none;
   const t = found.layer.t[found.i];

@@ -1,9 +1,12 @@
 /** The data of a run page: row, details, events, and the vital signs of the run and of the window. */
 
 import { companions } from "../lib/charts/optimizers.js";
+import { logarithmic } from "../lib/charts/logaxis.js";
+import { metricAxis } from "../lib/charts/metricaxis.js";
 import { ranksOf } from "../lib/charts/ranks.js";
 import { moments, STEPS, timeline } from "../lib/charts/timeaxis.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
+import { xMetric } from "../lib/views/xaxis.js";
 import { Feed } from "./feed.js";
 
 /** The most events kept in memory, newest first, for flags and the list. */
@@ -30,7 +33,7 @@ export class RunData {
   events = [];
   /** @type {Feed | null} the series of the window, finer than those of the whole run */
   #fine = null;
-  /** @type {{ kind: import("../lib/views/runview.js").View["x"], line: Timeline } | null} */
+  /** @type {{ key: string, line: Timeline } | null} */
   #axis = null;
   #closed = false;
 
@@ -115,12 +118,7 @@ export class RunData {
   #widen(run) {
     const all = run.series.map(({ name }) => name);
     const found = VITAL_SERIES.flatMap((name) => companions(name, all)).map(({ series }) => series);
-    const added = found.filter((name) => !this.names.includes(name));
-    if (!added.length) return;
-    this.names = [...this.names, ...added];
-    for (const feed of [this.whole, this.#fine]) {
-      if (feed?.names.length) void feed.load(this.names, feed.window);
-    }
+    this.also(found);
   }
 
   /**
@@ -140,6 +138,7 @@ export class RunData {
    * @param {number} buckets
    */
   look(window, buckets) {
+    this.#axis = null;
     if (window.from === null || this.#fine?.ready) {
       this.#fine?.close();
       this.#fine = null;
@@ -195,18 +194,45 @@ export class RunData {
   }
 
   /**
-   * Return the x axis, from the times of the records in memory.
+   * Return the x axis, from the records in memory.
    *
-   * @param {import("../lib/views/runview.js").View["x"]} kind
+   * @param {import("../lib/views/xaxis.js").XAxis} axis
    * @returns {Timeline}
    */
-  timeline(kind) {
-    if (kind === "step") return STEPS;
-    if (this.#axis?.kind !== kind) {
-      const known = [this.whole, this.#fine].filter((feed) => feed?.ready).map(longest);
-      this.#axis = { kind, line: timeline(kind, moments(known)) };
+  timeline({ x, logX }) {
+    const key = `${x} ${logX}`;
+    if (this.#axis?.key !== key) {
+      const line = this.#line(x);
+      this.#axis = { key, line: logX ? logarithmic(line) : line };
     }
     return this.#axis.line;
+  }
+
+  /**
+   * @param {import("../lib/views/xaxis.js").XKind} x
+   * @returns {Timeline}
+   */
+  #line(x) {
+    const feeds = [this.whole, this.#fine].filter((feed) => feed !== null).filter((feed) => feed.ready);
+    const metric = xMetric(x);
+    if (metric !== null) {
+      return metricAxis(metric, feeds.map((feed) => feed.set.get(metric)).reverse());
+    }
+    return x === "relative" || x === "wall" ? timeline(x, moments(feeds.map(longest))) : STEPS;
+  }
+
+  /**
+   * Load also these series.
+   *
+   * @param {string[]} names
+   */
+  also(names) {
+    const added = names.filter((name) => !this.names.includes(name));
+    if (!added.length) return;
+    this.names = [...this.names, ...added];
+    for (const feed of [this.whole, this.#fine]) {
+      if (feed?.names.length) void feed.load(this.names, feed.window);
+    }
   }
 
   close() {
@@ -248,10 +274,10 @@ const isListed = (event) => !ELSEWHERE.has(event.kind);
 /**
  * Return the layers of the first vital sign that has records.
  *
- * @param {Feed | null} feed
+ * @param {Feed} feed
  * @returns {Layer[]}
  */
 const longest = (feed) =>
-  VITAL_SERIES.map((name) => feed?.set.get(name) ?? NO_LAYERS).find((layers) =>
+  VITAL_SERIES.map((name) => feed.set.get(name) ?? NO_LAYERS).find((layers) =>
     layers.some((layer) => layer.x.length),
   ) ?? NO_LAYERS;

@@ -85,6 +85,7 @@ class ComparePage {
       view: () => this.view,
       set: (change) => this.set(change),
       metrics: () => this.data.names().filter(isMetric),
+      names: () => this.data.names(),
       keys: () => this.data.groupKeys(),
     });
     this.groups = new GroupTable((id) => this.board.light(id));
@@ -205,7 +206,7 @@ class ComparePage {
       void this.data.runs.refresh().then(() => this.data.wantSums(true));
       this.#wantNumbers(true);
     }, REFRESH_MS);
-    this.board.cross.pin(this.view.at);
+    this.#pin();
     this.#look();
     this.board.load(this.app.session.plotly).catch((error) => this.#failed(error));
   }
@@ -228,14 +229,21 @@ class ComparePage {
 
   moved() {
     this.view = readCompare(askedIn(location));
-    this.board.cross.pin(this.view.at);
+    this.#pin();
     this.#look();
     return true;
+  }
+
+  /** Pin the cross line where the address says. */
+  #pin() {
+    const { at } = this.view;
+    this.board.cross.pin(at === null ? null : this.data.placed(at));
   }
 
   /** @param {Partial<CompareView>} change */
   set(change) {
     this.view = { ...this.view, ...change };
+    if ("x" in change || "logX" in change) this.#pin();
     history.replaceState(null, "", addressOf(location.pathname, writeCompare(this.view)));
     this.#look();
   }
@@ -373,7 +381,9 @@ class ComparePage {
   /** @param {number} factor by which the visible part of the x axis grows, around the cross line */
   #zoomBy(factor) {
     const range = this.data.range();
-    const [from, to] = zoomedAt(range, zoomCenter(range, this.board.cross.step), factor);
+    const [from, to] = zoomedAt(range, zoomCenter(range, this.board.cross.step), factor).map((x) =>
+      this.data.natural(x),
+    );
     this.set({ from, to });
   }
 

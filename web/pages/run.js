@@ -31,9 +31,11 @@ import { ApiError } from "../data/http.js";
 import { RunData } from "../data/rundata.js";
 import { alertAt } from "../lib/alerts/attention.js";
 import { withChart, withoutChart } from "../lib/charts/customchart.js";
+import { padded } from "../lib/charts/metricaxis.js";
 import { keyFactor, zoomCenter, zoomedAt } from "../lib/charts/zoom.js";
 import { ruleAddress } from "../lib/views/ruleview.js";
 import { followSize, readView, stepRange, writeView } from "../lib/views/runview.js";
+import { xMetric } from "../lib/views/xaxis.js";
 import { LayerHeat } from "../panels/layers.js";
 import { MetricPanels } from "../panels/metricpanels.js";
 import { OverviewStrip } from "../panels/overviewstrip.js";
@@ -41,6 +43,8 @@ import { boxed, panelMenu } from "../panels/panelmenu.js";
 import { contentOf, PanelTooltip } from "../panels/paneltooltip.js";
 import { Plots } from "../panels/plot.js";
 import { Vitals } from "../panels/vitals.js";
+
+/** @typedef {import("../lib/views/runview.js").View} View */
 
 /** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
@@ -185,7 +189,7 @@ class RunPage {
     return new PanelTooltip(this.charts, {
       panels: () => this.#panels(),
       range: () => this.scene().range,
-      timeline: () => this.data.timeline(this.view.x),
+      timeline: () => this.data.timeline(this.view),
       content: ({ panel, at }) => {
         const { name } = panel.kind;
         const own = this.metrics.panels.get(name) === panel;
@@ -462,10 +466,11 @@ class RunPage {
    */
   scene() {
     const { data, view } = this;
-    const line = data.timeline(view.x);
-    const [a, b] = this.range();
+    const line = data.timeline(view);
+    const window = this.range();
     return {
-      range: [line.toX(a), line.toX(b)],
+      range: positions(line, window, view.span),
+      window,
       last: data.last ?? 0,
       alerts: this.app.alerts.of(this.id),
       events: data.events,
@@ -533,17 +538,17 @@ class RunPage {
    * @param {[number, number]} range
    */
   #zoomed(range) {
-    const { toStep } = this.data.timeline(this.view.x);
-    const [from, to] = range.map(toStep);
-    const { first, last } = this.data;
-    if (from < (first ?? 0) && to > (last ?? 0)) this.#whole();
-    else this.zoom([from, to]);
+    const line = this.data.timeline(this.view);
+    const [a, b] = line.extent(this.data.first ?? 0, this.data.last ?? 0);
+    const natural = /** @type {[number, number]} */ (line.log ? range.map((x) => 10 ** x) : range);
+    if (range[0] < a && range[1] > b) this.#whole();
+    else this.zoom(line.steps(range), line.kind === "metric" ? natural : null);
   }
 
   /**
    * Redraw the same steps differently.
    *
-   * @param {Partial<import("../lib/views/runview.js").View>} change
+   * @param {Partial<View>} change
    */
   set(change) {
     this.view = { ...this.view, ...change };
@@ -553,6 +558,7 @@ class RunPage {
   }
 
   #lookChanged() {
+    this.data.also([xMetric(this.view.x)].filter((name) => name !== null));
     this.#showControls();
     this.vitals.fill(this.view.full);
     document.documentElement.classList.toggle("has-full", this.view.full !== null);
@@ -599,20 +605,20 @@ class RunPage {
     };
   }
 
-  /** @param {[number, number]} range */
-  zoom([from, to]) {
-    this.view = {
-      ...this.view,
-      from: Math.max(from, (this.data.first ?? 0) - 1),
-      to: Math.max(to, from + 2),
-      follow: null,
-    };
+  /**
+   * @param {[number, number]} range steps
+   * @param {View["span"]} [span] the visible part of a metric as x axis
+   */
+  zoom([from, to], span = null) {
+    const first = Math.max(from, (this.data.first ?? 0) - 1);
+    const end = Number.isFinite(to) ? to : (this.data.last ?? 0) + 1;
+    this.view = { ...this.view, from: first, to: Math.max(end, first + 2), follow: null, span };
     this.#changed();
   }
 
   /** Show all steps. */
   #whole() {
-    this.view = { ...this.view, from: null, to: null, follow: null };
+    this.view = { ...this.view, from: null, to: null, follow: null, span: null };
     this.#changed();
   }
 
@@ -625,7 +631,7 @@ class RunPage {
   /** Follow the newest steps, as many as are visible now; again: the whole run. */
   follow() {
     const follow = this.view.follow === null ? this.#followSize() : null;
-    this.view = { ...this.view, from: null, to: null, follow };
+    this.view = { ...this.view, from: null, to: null, follow, span: null };
     this.#changed();
   }
 
@@ -636,7 +642,7 @@ class RunPage {
    */
   go(step) {
     const [a, b] = this.range();
-    if (step < a || step > b) this.view = { ...this.view, from: null, to: null, follow: null };
+    if (step < a || step > b) this.view = { ...this.view, from: null, to: null, follow: null, span: null };
     this.view = { ...this.view, at: step };
     this.vitals.cross.pin(step);
     this.details.console.mark(step);
@@ -757,6 +763,23 @@ class RunPage {
     if (this.view.full !== null) this.set({ full: null });
     else this.vitals.cross.release();
   }
+}
+
+/**
+ * Return the visible range of the x axis: of a metric and of a log axis with some space at both ends.
+ *
+ * @param {import("../lib/charts/timeaxis.js").Timeline} line
+ * @param {[number, number]} steps
+ * @param {View["span"]} span
+ * @returns {[number, number]}
+ */
+function positions(line, [from, to], span) {
+  if (span && line.kind === "metric" && (span[0] > 0 || !line.log)) {
+    const [a, b] = line.log ? span.map(Math.log10) : span;
+    return [a, b];
+  }
+  const range = line.extent(from, to);
+  return line.kind === "metric" || line.log ? padded(range) : range;
 }
 
 /** The legend of shapes; no colors are needed to read it. */

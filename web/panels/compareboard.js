@@ -14,6 +14,7 @@ import { describeRuns } from "../lib/charts/inwords.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { dotted, moment } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
+import { xMetric } from "../lib/views/xaxis.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
 import { isMetric, metric } from "./metric.js";
@@ -76,11 +77,13 @@ export class CompareBoard {
     this.cross = new CrossLine(this.node, this.line, label, {
       width: () => this.width,
       range: () => this.data.range(),
-      timeline: () => ({ ...STEPS, label: (x) => this.#label(x) }),
+      timeline: () => STEPS,
+      label: (x) => this.#label(x),
+      smallest: () => (source.view().logX || xMetric(source.view().x) !== null ? 0 : 1),
       margins,
       pointed: source.pointed,
       pinned: (x) => {
-        source.set({ at: x });
+        source.set({ at: x === null ? null : this.data.natural(x) });
         this.tooltip.pinned(x);
       },
     });
@@ -114,13 +117,19 @@ export class CompareBoard {
     if (this.closed) return;
     this.plots = new Plots(
       plotly,
-      (range) => this.source.set(range ? { from: range[0], to: range[1] } : { from: null, to: null }),
+      (range) => this.#zoomed(range),
       (plot, range) => {
         const change = boxed(this.panels, plot, range, this.source.view());
         if (change) this.source.set(change);
       },
     );
     this.draw();
+  }
+
+  /** @param {[number, number] | null} range null: everything */
+  #zoomed(range) {
+    const [from, to] = range?.map((x) => this.data.natural(x)) ?? [null, null];
+    this.source.set({ from, to });
   }
 
   /** Create a panel for each vital sign and each chosen series. */
@@ -385,7 +394,7 @@ export class CompareBoard {
 
   /** @param {number} x */
   #title(x) {
-    return `${this.source.view().x === "step" ? "step " : ""}${this.data.label(Math.round(x))}`;
+    return this.data.label(x);
   }
 
   /** @param {number} x */

@@ -13,9 +13,12 @@ const CLICK_PX = 4;
 const DOUBLE_CLICK_MS = 280;
 
 /**
+ * label: what the line says; smallest: the least distance between two places of the line, 0 for any
+ *
  * @typedef {{ width: () => number, range: () => [number, number], timeline: () =>
- *   import("../lib/charts/timeaxis.js").Timeline, margins: () => { left: number, right: number }, pointed:
- *   (step: number | null) => void, pinned: (step: number | null) => void }} CrossSource
+ *   Pick<import("../lib/charts/timeaxis.js").Timeline, "toX" | "toStep">, label: (step: number) => string,
+ *   smallest: () => 0 | 1, margins: () => { left: number, right: number }, pointed: (step: number | null) =>
+ *   void, pinned: (step: number | null) => void }} CrossSource
  */
 
 /**
@@ -129,7 +132,7 @@ export class CrossLine {
       this.line.style.setProperty("--x", `${px.toFixed(1)}px`);
       this.line.style.setProperty("--share", (px / Math.max(1, this.source.width())).toFixed(3));
       this.line.classList.toggle("pinned", this.#hover === null);
-      say(this.label, line.label(Number(step)));
+      say(this.label, this.source.label(Number(step)));
     }
     this.source.pointed(step);
   }
@@ -144,9 +147,13 @@ export class CrossLine {
     const box = this.host.getBoundingClientRect();
     const width = box.width - left - right;
     const px = event.clientX - box.left - left;
-    return px < 0 || px > width
-      ? null
-      : Math.round(this.source.timeline().toStep(a + (px / width) * (b - a)));
+    const step = this.#rounded(this.source.timeline().toStep(a + (px / width) * (b - a)));
+    return px < 0 || px > width || !Number.isFinite(step) ? null : step;
+  }
+
+  /** @param {number} step */
+  #rounded(step) {
+    return this.source.smallest() ? Math.round(step) : step;
   }
 
   /** @param {PointerEvent} event */
@@ -182,8 +189,14 @@ export class CrossLine {
     if (!way) return;
     event.preventDefault();
     const { toStep } = this.source.timeline();
-    const [a, b] = this.source.range().map(toStep);
-    const stride = event.shiftKey ? 1 : Math.max(1, Math.round((b - a) / 400));
-    this.#set(Math.round(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
+    const [a, b] = this.source
+      .range()
+      .map(toStep)
+      .sort((one, other) => one - other);
+    const part = this.#rounded((b - a) / 400);
+    const stride = event.shiftKey
+      ? this.source.smallest() || part / 10
+      : Math.max(this.source.smallest(), part);
+    this.#set(this.#rounded(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
   }
 }

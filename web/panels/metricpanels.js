@@ -405,7 +405,8 @@ export class MetricPanels {
       timeline,
     } = this.source.scene();
     const share = (event.clientX - box.left - left) / (box.width - left - right);
-    return share < 0 || share > 1 ? null : Math.round(timeline.toStep(a + share * (b - a)));
+    const step = Math.round(timeline.toStep(a + share * (b - a)));
+    return share < 0 || share > 1 || !Number.isFinite(step) ? null : step;
   }
 
   draw() {

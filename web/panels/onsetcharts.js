@@ -10,6 +10,7 @@ import { menu } from "../components/menu.js";
 import { seriesValues, showValues } from "../components/runs/valuetable.js";
 import { RunData } from "../data/rundata.js";
 import { onsetWindow, wider } from "../lib/charts/onsetwindow.js";
+import { STEPS } from "../lib/charts/timeaxis.js";
 import { int } from "../lib/format.js";
 import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
@@ -177,9 +178,9 @@ export class OnsetCharts {
   /** @returns {import("./vitals.js").Scene} */
   #scene() {
     const { data, incident } = this;
-    const line = data.timeline("step");
     return {
       range: this.#shown(),
+      window: this.#shown(),
       last: data.last ?? this.#shown()[1],
       alerts: incident.alerts.map((alert) =>
         alert === incident.lead ? { ...alert, onset_step: incident.onset_step } : alert,
@@ -188,9 +189,9 @@ export class OnsetCharts {
       chosen: incident.lead.id,
       reported: data.reported(),
       restarts: data.restarts(),
-      timeline: line,
+      timeline: STEPS,
       scales: AUTOMATIC,
-      look: { smooth: 0, older: [], ranks: "band", timeline: line },
+      look: { smooth: 0, older: [], ranks: "band", timeline: STEPS },
       layers: (name) => data.layers(name),
     };
   }

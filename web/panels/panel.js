@@ -182,7 +182,10 @@ export class Panel {
     this.picture = picture;
     this.log = picture.plan.log;
     const scaled = scaleNote(picture.drawing, picture.clipped);
-    say(this.note, [note, this.source, bucketNote(picture), scaled].filter(Boolean).join(" · "));
+    say(
+      this.note,
+      [note, this.source, picture.left, bucketNote(picture), scaled].filter(Boolean).join(" · "),
+    );
     this.note.title = bucketSentence(picture);
     const counts = countMarks(picture.marks);
     this.faults.hidden = !counts;

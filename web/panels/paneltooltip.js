@@ -8,7 +8,7 @@
 import { companions } from "../lib/charts/optimizers.js";
 import { pointed, rowOf } from "../lib/charts/pointed.js";
 import { reading } from "../lib/charts/series.js";
-import { dotted, int, moment, span } from "../lib/format.js";
+import { dotted, int, moment } from "../lib/format.js";
 import { margins } from "./figure.js";
 import { Tooltip } from "./tooltip.js";
 
@@ -157,9 +157,9 @@ export function contentOf(panel, layers, at, scene, lines) {
   const smoothed = others.length ? null : panel.smoothed(timeline.toX(step));
   const found = pointed(kind, first?.layers ?? layers, step, look, smoothed);
   if (!found) return null;
-  const since = timeline.kind === "relative" ? span(timeline.toX(step) / 1000) : "";
+  const where = timeline.kind === "wall" ? "" : timeline.words(step);
   const rows = [...found.rows, ...(lines ? rowsOf(kind, step, others) : besideRows(kind, step, scene))];
-  return { title: dotted(`step ${int(step)}`, since, moment(found.t)), rows, note: found.note };
+  return { title: dotted(`step ${int(step)}`, where, moment(found.t)), rows, note: found.note };
 }
 
 /**

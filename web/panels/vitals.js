@@ -19,6 +19,7 @@ import { companions, firstOptimizer } from "../lib/charts/optimizers.js";
 import { leading, rankIn } from "../lib/charts/ranks.js";
 import { scaleReadout } from "../lib/charts/readout.js";
 import { normSource } from "../lib/runs/clienttext.js";
+import { labelOf } from "../lib/charts/timeaxis.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { CrossLine } from "./crossline.js";
 import { gradNorm } from "./grad-norm.js";
@@ -32,9 +33,10 @@ export const KINDS = [loss, gradNorm, scale, learningRate];
 const AXIS_PX = 18;
 
 /**
- * What to draw; range in units of the x axis, everything else in steps.
+ * What to draw; range in units of the x axis, everything else in steps. window: the visible steps
  *
- * @typedef {{ range: [number, number], last: number, alerts: Alert[], events: RunEvent[], chosen: string |
+ * @typedef {{ range: [number, number], window: [number, number], last: number, alerts: Alert[], events:
+ *   RunEvent[], chosen: string |
  *   null, reported: Set<string> | null, restarts: number[], timeline:
  *   import("../lib/charts/timeaxis.js").Timeline, look: import("../lib/charts/picture.js").Look, scales:
  *   import("../lib/views/scales.js").Scales, layers: (name: string) => Layer[] }} Scene
@@ -49,8 +51,8 @@ const AXIS_PX = 18;
  * @param {{ name: string, layers: Layer[] }[]} [others] further lines of the chart
  */
 export function inWords({ kind, log, picture: drawn }, scene, layers, others = besideOf(kind.name, scene)) {
-  const { range, timeline, look } = scene;
-  const [from, to] = range.map(timeline.toStep);
+  const { timeline, look } = scene;
+  const [from, to] = scene.window;
   const how = {
     window: /** @type {[number, number]} */ ([from, Math.min(to, scene.last)]),
     log,
@@ -65,7 +67,10 @@ export function inWords({ kind, log, picture: drawn }, scene, layers, others = b
     chosen: scene.chosen,
   });
   const beside = others.map((each) => `${each.name}: ${describe({ ...how, layers: each.layers })}`);
-  return [own, ...beside, drawn ? bucketSentence(drawn) : ""].filter(Boolean).join(" ");
+  const axis = timeline.title === "step" ? "" : `The x axis is ${timeline.title}.`;
+  return [own, ...beside, axis, drawn ? bucketSentence(drawn) : "", drawn?.left ? `${drawn.left}.` : ""]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /**
@@ -106,6 +111,8 @@ export class Vitals {
       width: () => this.width,
       range: () => source.scene().range,
       timeline: () => source.scene().timeline,
+      label: (step) => labelOf(source.scene().timeline, step),
+      smallest: () => 1,
       margins,
       pinned: source.pinned,
       pointed: (step) => this.#showAt(step),

@@ -91,10 +91,14 @@ interface MarkdownNode {
   children?: MarkdownNode[];
 }
 
-/** A layer of a series: parallel arrays, one item per bucket; an exact record is a bucket of one. */
+/**
+ * A layer of a series: parallel arrays, one item per bucket; an exact record is a bucket of one.
+ * left: how many values are left out, because they have no place on the x axis.
+ */
 interface Layer {
   attempt: number;
   rank: number;
+  left?: number;
   x: number[];
   x1: number[];
   min: number[];

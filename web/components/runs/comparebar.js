@@ -5,12 +5,14 @@ import { keyName } from "../../lib/charts/groups.js";
 import { int } from "../../lib/format.js";
 import { MOST_LISTED as MOST_LISTED_RUNS } from "../../lib/views/compareview.js";
 import { menu } from "../menu.js";
+import { XChoice } from "./xchoice.js";
 
 /** @typedef {import("../../lib/views/compareview.js").CompareView} CompareView */
 
 const ALIGN = /** @type {const} */ ([
   ["step", "Step"],
-  ["relative", "Relative time"],
+  ["relative", "Relative"],
+  ["wall", "Wall time"],
   ["tokens", "Tokens"],
 ]);
 const BANDS = /** @type {const} */ ([
@@ -22,20 +24,17 @@ const MOST_LISTED = 300;
 
 export class CompareBar {
   /**
-   * `metrics` returns the names of series that can be added, `keys` by what runs can be grouped.
+   * `metrics` returns the names of series that can be added, `names` those that can be the x axis, `keys` by
+   * what runs can be grouped.
    *
    * @param {{ view: () => CompareView, set: (change: Partial<CompareView>) => void,
-   *   metrics: () => string[], keys: () => { key: string, groups: number }[] }} source
+   *   metrics: () => string[], names: () => string[], keys: () => { key: string, groups: number }[] }} source
    */
   constructor(source) {
     this.source = source;
     const { set, view } = source;
-    this.xs = ALIGN.map(([kind, text]) =>
-      el(
-        "button",
-        { type: "button", "data-x": kind, onclick: () => set({ x: kind, from: null, to: null, at: null }) },
-        text,
-      ),
+    this.x = new XChoice(ALIGN, (axis) =>
+      set("x" in axis ? { ...axis, from: null, to: null, at: null } : axis),
     );
     this.slider = /** @type {HTMLInputElement} */ (
       el("input", {
@@ -70,7 +69,7 @@ export class CompareBar {
     this.node = el(
       "div.bar.then",
       {},
-      el("div.seg", { role: "group", "aria-label": "Align by" }, ...this.xs),
+      this.x.node,
       el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider),
       this.diff,
       menu("Group by", () => this.#keys(), { text: "Group", shape: "compare" }),
@@ -84,10 +83,7 @@ export class CompareBar {
   /** @param {CompareView} view */
   show(view) {
     const many = view.runs.length > MOST_LISTED_RUNS;
-    for (const each of this.xs) {
-      each.setAttribute("aria-pressed", String(each.dataset.x === view.x));
-      each.toggleAttribute("disabled", many && each.dataset.x !== "step");
-    }
+    this.x.show(view, this.source.names(), many);
     if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
     this.band.hidden = !view.group.length && !many;
     for (const each of this.bands) each.setAttribute("aria-pressed", String(each.dataset.band === view.band));

@@ -4,6 +4,7 @@ import { el, focusIn, refill } from "../../browser/dom.js";
 import { attemptInk } from "../../lib/charts/picture.js";
 import { int, moment } from "../../lib/format.js";
 import { SmoothingChoice } from "./smoothing.js";
+import { XChoice } from "./xchoice.js";
 
 const X_KINDS = /** @type {const} */ ([
   ["step", "Step"],
@@ -19,21 +20,13 @@ export class Controls {
   /** @param {{ view: () => View, set: (change: Partial<View>) => void }} source */
   constructor(source) {
     this.source = source;
-    this.xs = X_KINDS.map(([kind, text]) =>
-      el("button", { type: "button", "data-x": kind, onclick: () => source.set({ x: kind }) }, text),
-    );
+    this.x = new XChoice(X_KINDS, (axis) => source.set({ ...axis, span: null }));
     this.smoothing = new SmoothingChoice(source);
     this.ranks = /** @type {HTMLSelectElement} */ (
       el("select", { "aria-label": "Ranks", onchange: () => source.set({ ranks: this.ranks.value }) })
     );
     this.ranksBox = el("label.row.tight", { hidden: true }, el("span.soft", {}, "Ranks"), this.ranks);
-    this.node = el(
-      "div.row.controls",
-      {},
-      el("div.seg", { role: "group", "aria-label": "X axis" }, ...this.xs),
-      this.smoothing.node,
-      this.ranksBox,
-    );
+    this.node = el("div.row.controls", {}, this.x.node, this.smoothing.node, this.ranksBox);
     this.attempts = el("div.row.attempts", { role: "group", "aria-label": "Attempts", hidden: true });
     this.keys = { ranks: "", attempts: "" };
   }
@@ -44,7 +37,7 @@ export class Controls {
    */
   show(run, ranks) {
     const view = this.source.view();
-    for (const button of this.xs) button.setAttribute("aria-pressed", String(button.dataset.x === view.x));
+    this.x.show(view, run?.series.map(({ name }) => name).sort() ?? []);
     this.smoothing.show();
     this.#ranks(ranks, view.ranks);
     this.#attempts(run?.attempts_list ?? [], view.older);

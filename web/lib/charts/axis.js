@@ -33,6 +33,18 @@ function multiples(low, high, step) {
   return out;
 }
 
+/**
+ * Return ticks within a range that is not rounded.
+ *
+ * @param {[number, number]} range
+ * @returns {import("./timeticks.js").Ticks}
+ */
+export function linearTicks([low, high]) {
+  const step = niceStep((high - low) / 6);
+  const values = multiples(low, high, step);
+  return { values, labels: values.map((v) => tickLabel(v, step)) };
+}
+
 /** Beyond these values the ends of an axis, or the distance between them, are not exact or not finite. */
 const LEAST = 1e-300;
 const MOST = 2e307;

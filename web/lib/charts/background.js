@@ -23,7 +23,7 @@ const MOST_EDGES = 12;
  * @returns {Background}
  */
 export function background(scene, lines) {
-  const { toX } = scene.timeline;
+  const { toX, extent } = scene.timeline;
   const tints = [...expectedSpans(scene.events), ...bands(scene.alerts, scene.last)];
   const restarts = scene.restarts.map((x) => ({
     x,
@@ -34,8 +34,13 @@ export function background(scene, lines) {
     ? [...restarts, ...edgesOf(leadsOf(scene.alerts, scene.chosen), scene.chosen)]
     : restarts;
   return {
-    bands: tints.map((band) => ({ ...band, from: toX(band.from), to: toX(band.to) })),
-    edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })),
+    bands: tints
+      .map((band) => {
+        const [from, to] = extent(band.from, band.to);
+        return { ...band, from, to };
+      })
+      .filter(({ from, to }) => from <= to),
+    edges: edges.map((edge) => ({ ...edge, x: toX(edge.x) })).filter(({ x }) => Number.isFinite(x)),
     ticks: scene.timeline.ticks(scene.range),
   };
 }

@@ -110,6 +110,7 @@ export function pushBucket(to, from, i) {
  * @param {number} i
  */
 function joinBucket(to, from, i) {
+  if (!from.n[i]) return; // a pause that is narrower than the bucket
   const k = to.x.length - 1;
   const a = finite(to, k);
   const b = finite(from, i);

@@ -2,10 +2,12 @@
 
 import { mostIn } from "./bucketnote.js";
 import { flatten } from "../flatten.js";
+import { xMetric } from "../views/xaxis.js";
 import { withRail } from "./axis.js";
 import { at, finite, thin } from "./buckets.js";
 import { marksOf, mergeMarks } from "./marks.js";
-import { clip, clipped, envelopeOf, joined, linesOf, MARK_PX, railsOf } from "./picture.js";
+import { clip, clipped, envelopeOf, joined, leftOut, linesOf, MARK_PX, railsOf } from "./picture.js";
+import { metricAxis } from "./metricaxis.js";
 import { stretches } from "./series.js";
 import { moments, STEPS, timeline } from "./timeaxis.js";
 import { axisPlan } from "./valueaxis.js";
@@ -73,23 +75,30 @@ export const tokenSeries = (names) =>
   null;
 
 /**
- * @param {import("../views/compareview.js").AlignKind} kind
+ * @param {import("../views/xaxis.js").XKind} kind
  * @param {Layer[]} loss layers with steps and times
- * @param {Layer[]} tokens
+ * @param {Layer[][]} along of the metric that is the axis, the finest first
  * @returns {Timeline | null} null: this run has no such axis
  */
-export function alignment(kind, loss, tokens) {
+export function alignment(kind, loss, along) {
   if (kind === "step") return STEPS;
-  if (kind === "relative") {
-    return loss.some((layer) => layer.x.length) ? timeline("relative", moments([loss])) : null;
+  if (kind === "relative" || kind === "wall") {
+    return loss.some((layer) => layer.x.length) ? timeline(kind, moments([loss])) : null;
   }
-  const clock = counted(tokens);
+  const name = xMetric(kind);
+  if (name !== null) {
+    const known = along.some((layers) => layers.some((layer) => layer.last.some(Number.isFinite)));
+    return known ? metricAxis(name, along) : null;
+  }
+  const clock = counted(along[along.length - 1] ?? []);
   return clock.steps.length < 2
     ? null
     : {
         ...timeline("wall", { steps: clock.steps, times: clock.times }),
-        kind: "step",
+        kind: "metric",
+        title: "tokens",
         ticks: () => null,
+        words: () => "",
         project: (layer) => byCount(layer, clock),
       };
 }
@@ -213,6 +222,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     .flatMap(partsOf)
     .map((part) => ({
       ...part,
+      left: part.layer.left,
       layer: thin(
         under ? difference(part.layer, under, Boolean(drawing.steps)) : part.layer,
         range[0],
@@ -221,7 +231,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
       ),
     }));
   const how = base ? { ...drawing, axis: /** @type {const} */ ("linear"), zero: false } : drawing;
-  return composed(
+  const picture = composed(
     how,
     parts,
     parts.map((part) => part.layer),
@@ -230,6 +240,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     wasLog,
     weight,
   );
+  return { ...picture, left: leftOut(parts, runs[0]?.line.without ?? "") };
 }
 
 /**

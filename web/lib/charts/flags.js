@@ -37,7 +37,7 @@ export function placeFlags(flags, toPx, left, right, most = 40) {
   const placed = [];
   for (const flag of [...flags].sort((a, b) => b.weight - a.weight || b.step - a.step)) {
     const px = toPx(flag.step);
-    if (placed.length >= most || px < left || px > right) continue;
+    if (placed.length >= most || !(px >= left && px <= right)) continue;
     const spot = [spotOf(flag, px, false), spotOf(flag, px, true)].find(
       (each) =>
         each.from >= 0 &&

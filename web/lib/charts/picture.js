@@ -2,6 +2,7 @@
  * Turns layers into plain data for a chart: lines, envelope, marks and axis. plot.js converts it for Plotly.
  */
 
+import { counted } from "../format.js";
 import { withRail } from "./axis.js";
 import { mostIn } from "./bucketnote.js";
 import { finite, thin } from "./buckets.js";
@@ -32,8 +33,8 @@ import { axisPlan } from "./valueaxis.js";
  * @typedef {{ lines: Line[], envelope: Outline, shades: Shade[], marks: Mark[], clipped:
  *   import("./clipped.js").Clipped[], rails: Rails, skips: number[], plan: AxisPlan, range: [number, number],
  *   steps: boolean, empty: boolean, drawing: Drawing, owned?: Owned[], means?:
- *   import("./groups.js").Mean[], most?: number }} Picture owned: in a comparison; means: of its groups;
- *   most: values that one point stands for
+ *   import("./groups.js").Mean[], most?: number, left?: string }} Picture owned: in a comparison; means: of
+ *   its groups; most: values that one point stands for; left: says how many have no place on the x axis
  * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
  * @typedef {{ text: string, edge: number, middle: number }} RailLabel shares of the panel's height: where the
  *   values end, and the middle of the marks
@@ -121,8 +122,8 @@ function polygon(out, layer, start, stop, floor) {
 }
 
 /**
- * @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean }} Part hidden:
- *   draw only its non-finite values
+ * @typedef {{ layer: Layer, faint: boolean, ink?: string, dash?: string, hidden?: boolean, left?: number }}
+ *   Part hidden: draw only its non-finite values; left: values without a place on the x axis
  */
 
 /**
@@ -142,11 +143,13 @@ function inSight(layers, [a, b], width, look) {
   return stretches(layers).map(({ layer, from, to, faint }) => {
     const apart = main.get(layer.attempt) !== layer.rank;
     const shown = older.has(layer.attempt) && !apart;
+    const placed = project(clip(layer, from, to));
     return {
       faint: faint && !shown,
       hidden: apart && look.ranks !== undefined && look.ranks !== "each",
       ink: shown ? attemptInk(layer.attempt) : undefined,
-      layer: thin(project(clip(layer, from, to)), a, b, count),
+      left: placed.left,
+      layer: thin(placed, a, b, count),
     };
   });
 }
@@ -234,7 +237,7 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
   const layers = leading(given, rankIn(look.ranks));
   const parts = [...inSight(layers, range, width, look), ...besideIt(range, width, look)];
   const apart = (range[1] - range[0]) / Math.max(1, width);
-  const { project } = look.timeline ?? STEPS;
+  const { project, without } = look.timeline ?? STEPS;
   const band = bandOfRanks(layers, range, width, look);
   const drawn = parts.filter((part) => !part.hidden);
   const bare = axisPlan(
@@ -270,7 +273,22 @@ export function picture(drawing, given, skipped, range, width, wasLog, look = {}
     empty: !drawn.some((part) => !part.faint),
     drawing,
     most: mostIn(drawn.filter((part) => !part.faint).map((part) => part.layer)),
+    left: leftOut(
+      drawn.filter((part) => !part.faint),
+      without,
+    ),
   });
+}
+
+/**
+ * Say how many values have no place on the x axis; "" if all have one.
+ *
+ * @param {{ left?: number }[]} parts
+ * @param {string} without why: "without tokens"
+ */
+export function leftOut(parts, without) {
+  const count = parts.reduce((sum, { left = 0 }) => sum + left, 0);
+  return count ? `${counted(count, "value")} ${without} left out` : "";
 }
 
 /**

@@ -1,35 +1,67 @@
 /**
- * The x axis: steps, or the times of the records. Windows, marks and links always use steps; a timeline
- * converts between the two.
+ * The x axis: steps, the times of the records, or a metric (metricaxis.js). Windows, marks and links always
+ * use steps; a timeline converts between the two.
  */
 
-import { clock, int, span } from "../format.js";
+import { clock, dotted, int, span } from "../format.js";
 import { at } from "./buckets.js";
+import { interrupted, pausesIn } from "./pauses.js";
+import { reordered } from "./reordered.js";
 import { stretches } from "./series.js";
 import { spanTicks, wallTicks } from "./timeticks.js";
 
 /**
- * @typedef {{ kind: import("../views/runview.js").XKind, toX: (step: number) => number, toStep: (x: number)
- *   => number, project: (layer: Layer) => Layer, ticks: (range: [number, number]) => { values: number[],
- *   labels: string[] } | null, label: (step: number) => string }} Timeline
+ * extent: smallest and largest position from one step to another; steps: the reverse, infinite at an end
+ * where the whole run is in the range; least: the smallest position above zero; without: what `project`
+ * leaves out; title: what the axis shows; words: where a step is, "" if its number says it.
+ *
+ * @typedef {{
+ *   kind: "step" | "relative" | "wall" | "metric",
+ *   title: string,
+ *   log?: boolean,
+ *   toX: (step: number) => number,
+ *   toStep: (x: number) => number,
+ *   extent: (from: number, to: number) => [number, number],
+ *   steps: (range: [number, number]) => [number, number],
+ *   least: () => number,
+ *   project: (layer: Layer) => Layer,
+ *   without: string,
+ *   words: (step: number) => string,
+ *   ticks: (range: [number, number]) => import("./timeticks.js").Ticks | null,
+ * }} Timeline
+ * @typedef {{ steps: number[], times: number[], pauses?: Pause[] }} Clock
+ * @typedef {import("./pauses.js").Pause} Pause
  */
 
 /** @type {Timeline} */
 export const STEPS = {
   kind: "step",
+  title: "step",
   toX: (step) => step,
   toStep: (x) => x,
+  extent: (from, to) => [from, to],
+  steps: (range) => range,
+  least: () => 1,
   project: (layer) => layer,
   ticks: () => null,
-  label: (step) => `step ${int(step)}`,
+  without: "",
+  words: () => "",
 };
+
+/**
+ * Say where a step is, for the cross line.
+ *
+ * @param {Timeline} line
+ * @param {number} step
+ */
+export const labelOf = (line, step) => dotted(`step ${int(step)}`, line.words(step));
 
 /**
  * Steps and their times, ascending, of what charts show first: the newest attempt from its first step, older
  * ones before it.
  *
  * @param {Layer[][]} sets coarse and finer layers of one series
- * @returns {{ steps: number[], times: number[] }}
+ * @returns {Clock & { pauses: Pause[] }}
  */
 export function moments(sets) {
   const points = sets.flatMap((layers) =>
@@ -49,7 +81,7 @@ export function moments(sets) {
     steps.push(step);
     times.push((latest = time));
   }
-  return { steps, times };
+  return { steps, times, pauses: pausesIn(sets) };
 }
 
 /**
@@ -70,20 +102,26 @@ function interpolate(xs, ys, x) {
 
 /**
  * @param {"relative" | "wall"} kind relative: since the first step, in ms
- * @param {{ steps: number[], times: number[] }} clock
+ * @param {Clock} clock
  * @returns {Timeline}
  */
-export function timeline(kind, { steps, times }) {
+export function timeline(kind, { steps, times, pauses = [] }) {
   const origin = kind === "relative" ? (times[0] ?? 0) : 0;
   const xs = times.map((time) => time - origin);
   const toX = (/** @type {number} */ step) => interpolate(steps, xs, step);
+  const toStep = (/** @type {number} */ x) => interpolate(xs, steps, x);
   return {
     kind,
+    title: kind === "relative" ? "time since the first step" : "time of day",
     toX,
-    toStep: (x) => interpolate(xs, steps, x),
-    project: (layer) => byTime(layer, origin),
+    toStep,
+    extent: (from, to) => [toX(from), toX(to)],
+    steps: ([a, b]) => [toStep(a), toStep(b)],
+    least: () => xs.find((x) => x > 0) ?? NaN,
+    project: (layer) => interrupted(byTime(layer, origin), pauses, origin),
     ticks: kind === "relative" ? spanTicks : wallTicks,
-    label: (step) => `step ${int(step)} · ${kind === "relative" ? span(toX(step) / 1000) : clock(toX(step))}`,
+    without: "",
+    words: (step) => (kind === "relative" ? span(toX(step) / 1000) : clock(toX(step))),
   };
 }
 
@@ -94,24 +132,8 @@ export function timeline(kind, { steps, times }) {
  * @param {number} origin
  * @returns {Layer}
  */
-export function byTime(layer, origin) {
-  const ascending = layer.t.every((time, i) => i === 0 || time >= layer.t[i - 1]);
-  const order = layer.t.map((_, i) => i);
-  if (!ascending) order.sort((a, b) => layer.t[a] - layer.t[b]);
-  const pick = (/** @type {number[]} */ column) => (ascending ? column : order.map((i) => column[i]));
-  const x = pick(layer.t).map((time) => time - origin);
-  return {
-    ...layer,
-    x,
-    x1: x,
-    min: pick(layer.min),
-    max: pick(layer.max),
-    mean: pick(layer.mean),
-    last: pick(layer.last),
-    n: pick(layer.n),
-    nan: pick(layer.nan),
-    pinf: pick(layer.pinf),
-    ninf: pick(layer.ninf),
-    t: pick(layer.t),
-  };
-}
+export const byTime = (layer, origin) =>
+  reordered(
+    layer,
+    layer.t.map((time) => time - origin),
+  );

@@ -64,9 +64,9 @@ export function spanTicks(range) {
 
 /**
  * @param {number} ms
- * @param {number} stride
+ * @param {number} stride between two labels
  */
-function spanLabel(ms, stride) {
+export function spanLabel(ms, stride) {
   const size = Math.abs(ms);
   const sign = ms < 0 ? "\u2212" : "";
   if (!ms) return "0";

@@ -6,18 +6,18 @@
 import { readRunCharts } from "../charts/runcharts.js";
 import { SMOOTHEST } from "../charts/smooth.js";
 import { readScales, scalePairs } from "./scales.js";
+import { readX, xPairs } from "./xaxis.js";
 
 /**
- * @typedef {"step" | "relative" | "tokens"} AlignKind
  * @typedef {import("../charts/groups.js").BandKind} BandKind
  * @typedef {import("../charts/sweep.js").Goal} Goal
  * @typedef {{ id: string, slot: number, hidden: boolean }} Entry
  */
 /**
- * @typedef {{ runs: Entry[], base: string | null, x: AlignKind, smooth: number, difference: boolean, series:
+ * @typedef {{ runs: Entry[], base: string | null, smooth: number, difference: boolean, series:
  *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
  *   group: string[], band: BandKind, metric: string, goal: Goal, charts: string[] } &
- *   import("./scales.js").Scales} CompareView
+ *   import("./scales.js").Scales & import("./xaxis.js").XAxis} CompareView
  *   same: also show settings that are equal; group: by what runs are grouped; metric, goal: what settings are
  *   judged by; charts: of runs (lib/charts/runcharts.js)
  */
@@ -36,7 +36,7 @@ export const MOST_LISTED = 1_000;
 /** As many runs as one report file can hold. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
-const ALIGN = ["step", "relative", "tokens"];
+const ALIGN = ["step", "relative", "wall", "tokens"];
 const GOALS = ["last", "last-high", "min", "max"];
 const MOST_SERIES = 40;
 /** As many keys as runs can be grouped by. */
@@ -82,13 +82,12 @@ export function readCompare(search) {
   const from = num(asked.get("from"));
   const to = num(asked.get("to"));
   const zoom = from !== null && to !== null && to > from;
-  const x = ids.length > MOST_LISTED ? "step" : (asked.get("x") ?? "step");
   const base = asked.get("base");
   const goal = asked.get("goal") ?? "last";
   return {
     runs,
     base: base !== null && ids.includes(base) ? base : null,
-    x: /** @type {AlignKind} */ (ALIGN.includes(x) ? x : "step"),
+    ...(ids.length > MOST_LISTED ? readX(new URLSearchParams(), ALIGN) : readX(asked, ALIGN)),
     smooth: Math.min(SMOOTHEST, Math.max(0, num(asked.get("smooth")) ?? 0)),
     difference: asked.get("difference") === "1",
     series: [...new Set(asked.getAll("series"))].slice(0, MOST_SERIES),
@@ -117,7 +116,7 @@ export function writeCompare(view) {
     ["slots", plain ? "" : view.runs.map((run) => run.slot).join(".")],
     ...view.runs.filter((run) => run.hidden).map(({ id }) => ["hide", id]),
     ["base", view.base ?? ""],
-    ["x", view.x === "step" ? "" : view.x],
+    ...xPairs(view),
     ["smooth", view.smooth ? String(view.smooth) : ""],
     ["difference", view.difference ? "1" : ""],
     ...view.series.map((name) => ["series", name]),
@@ -138,7 +137,8 @@ export function writeCompare(view) {
 }
 
 /** @param {number | null} v */
-const text = (v) => (v === null ? "" : String(Math.round(v * 1000) / 1000));
+const text = (v) =>
+  v === null ? "" : String(Math.abs(v) < 1 ? Number(v.toPrecision(6)) : Math.round(v * 1000) / 1000);
 
 /**
  * The first color that no run uses.

@@ -4,15 +4,17 @@ import { readCustom } from "../charts/customchart.js";
 import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 import { readSizes, sizePairs } from "./sizes.js";
+import { readX, xPairs } from "./xaxis.js";
 
 /**
- * @typedef {"step" | "relative" | "wall"} XKind
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
- *   | null, x: XKind, smooth: number, smoothing: import("../charts/smooth.js").SmoothKind, older: number[],
+ *   | null, span: [number, number] | null, smooth: number, smoothing:
+ *   import("../charts/smooth.js").SmoothKind, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
  *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size> } &
- *   import("./scales.js").Scales} View
- *   older: attempts shown in full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
+ *   import("./scales.js").Scales & import("./xaxis.js").XAxis} View
+ *   span: the visible part of a metric as x axis, null for all of the window; older: attempts shown in
+ *   full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
  *   charts (lib/charts/customchart.js); shut: collapsed sections; open: sections that are collapsed at first
  */
 
@@ -24,6 +26,8 @@ export const WHOLE = {
   at: null,
   alert: null,
   x: "step",
+  logX: false,
+  span: null,
   smooth: 0,
   smoothing: "ema",
   ...AUTOMATIC,
@@ -75,7 +79,8 @@ export function readView(search) {
     follow: !zoom && follow !== null && follow >= 10 ? Math.round(follow) : null,
     at: step(asked.get("at")),
     alert: asked.get("alert"),
-    x: oneOf(asked.get("x"), X_KINDS, "step"),
+    ...readX(asked, X_KINDS),
+    span: spanIn(asked),
     smooth: amountWithin(smoothing, smooth),
     smoothing,
     ...readScales(asked),
@@ -99,6 +104,15 @@ export function readView(search) {
 }
 
 /**
+ * @param {URLSearchParams} asked
+ * @returns {[number, number] | null}
+ */
+function spanIn(asked) {
+  const [low, high] = [step(asked.get("xfrom")), step(asked.get("xto"))];
+  return low !== null && high !== null && low < high ? [low, high] : null;
+}
+
+/**
  * @param {View} view
  * @returns {string} "" or "?from=…"
  */
@@ -117,6 +131,7 @@ function windowPairs(view) {
   const pairs = /** @type {Pairs} */ ([]);
   if (view.from !== null && view.to !== null) {
     pairs.push(["from", String(round(view.from))], ["to", String(round(view.to))]);
+    if (view.span) pairs.push(["xfrom", digits(view.span[0])], ["xto", digits(view.span[1])]);
   } else if (view.follow !== null) pairs.push(["follow", String(view.follow)]);
   if (view.at !== null) pairs.push(["at", String(Math.round(view.at))]);
   if (view.alert !== null) pairs.push(["alert", view.alert]);
@@ -133,7 +148,6 @@ function lookPairs(view) {
   const many = (/** @type {string} */ key, /** @type {unknown[]} */ values) =>
     values.map((value) => /** @type {[string, string]} */ ([key, String(value)]));
   const single = /** @type {Pairs} */ ([
-    ["x", view.x === "step" ? "" : view.x],
     ["smooth", view.smooth ? String(view.smooth) : ""],
     ["smoothing", view.smooth && view.smoothing !== "ema" ? view.smoothing : ""],
     ["ranks", view.ranks === "band" ? "" : view.ranks],
@@ -141,6 +155,7 @@ function lookPairs(view) {
     ["find", view.find],
   ]);
   return [
+    ...xPairs(view),
     ...single.filter(([, value]) => value),
     ...scalePairs(view),
     ...many("attempt", view.older),
@@ -152,6 +167,9 @@ function lookPairs(view) {
     ...sizePairs(view.sizes),
   ];
 }
+
+/** @param {number} v */
+const digits = (v) => String(Number(v.toPrecision(6)));
 
 /** @param {number} v three decimals suffice for a window of a few steps */
 const round = (v) => Math.round(v * 1000) / 1000;
