@@ -61,7 +61,7 @@ def test_a_metric_is_the_x_axis_of_all_charts_of_a_run(tab: Any) -> None:
     xs = [x for x, _ in found]
     assert xs == [step * TOKENS for step in range(STEPS)]
     assert asked(tab)["x"] == ["metric:tokens"]
-    assert "tokens" in tab.page.locator('[data-series="loss"] .vh').text_content()
+    tab.page.locator('[data-series="loss"] .vh', has_text="The x axis is tokens.").wait_for(state="attached")
 
 
 def test_values_without_the_metric_are_left_out_and_counted(tab: Any) -> None:
