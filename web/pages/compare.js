@@ -335,6 +335,7 @@ class ComparePage {
   #tables() {
     const began = performance.now();
     this.data.wantSums();
+    this.bar.show(this.view); // with the metrics of the runs that arrived
     this.#showProgress();
     this.runs.node.hidden = this.settings.hidden = this.data.many;
     if (this.data.many) {
