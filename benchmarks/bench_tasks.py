@@ -159,8 +159,8 @@ def export(hand: Hand, page: Page) -> None:
 def webhook(hand: Hand, page: Page) -> None:
     """Create a channel."""
     hand.click(page.get_by_role("navigation").first.get_by_role("link", name="Alerts"))
-    hand.click(page.get_by_role("link", name="Channels"))
-    hand.click(page.get_by_role("button", name="Webhook"))
+    hand.click(page.get_by_role("link", name="Channels", exact=True))
+    hand.click(page.get_by_role("button", name="Webhook (signed JSON)"))
     hand.type("https://example.org/tocsin")
     hand.click(page.get_by_role("button", name="Create"))
     page.locator("[data-channel]").wait_for()
