@@ -59,7 +59,7 @@ CASES = (
     "-min(val_loss)>1", "(min(val_loss)<1 OR x)", "mAP50(B)>0.5", "max(mAP50(B))<0.5", '"val loss"=nan',
     '"val loss"!=nan', 'min("val loss")<1', "min(x)=1", "min(x)>1", "gone<1", "gone!=1", "Val_loss<1",
     "val_loss:0.4", "min(lr)<1", "min(none)<1", "min()<1", "median(val_loss)<1", "val_loss<x", "val_loss=",
-    "state:runing", "state=run", "state!=lost", "-health:bad", "state:", "health=ok", "HEALTH:Crit",
+    "state:runinng", "state=run", "state!=lost", "-health:bad", "state:", "health=ok", "HEALTH:Crit",
     "a=val_loss<1", "min(val_loss)=", "val_loss~1", 'a"b c', "-(config.lr>1) OR x",
 )  # fmt: skip
 SCRIPT = """
@@ -127,7 +127,7 @@ def test_a_problem_is_named_with_its_place() -> None:
 
 def test_a_value_that_a_field_never_has_is_named_with_the_possible_ones() -> None:
     expected = "state:running, stalled, lost, finished or failed"
-    assert filter_problems("fp16 state:runing") == [Problem(5, 17, expected)]
+    assert filter_problems("fp16 state:runinng") == [Problem(5, 18, expected)]
 
 
 def test_configurations_are_needed_only_by_filters_that_use_them() -> None:
