@@ -79,7 +79,7 @@ def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..
     page = visit(tower).page
     runs = "&".join(f"run=c_{number:04}" for number in range(1_010))
     page.goto(f"{tower.base}/compare?group=config.lr&{runs}")
-    page.locator(".progressing", has_text="1,010 runs").wait_for()
+    page.locator(".progressing", has_text="1\u202f010 runs").wait_for()
     rows = page.locator("[aria-label=Groups] tr[data-group]")
     rows.filter(has_text="±").nth(3).wait_for()
     page.locator(".progressing").wait_for(state="hidden")
