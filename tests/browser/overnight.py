@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -43,7 +45,8 @@ def columns(number: int) -> dict[str, Column]:
     loss = 2 * np.exp(-step / 120) + 0.3 + 0.02 * np.sin(step)
     loss[NAN_AT - first : NAN_AT - first + 1] = math.nan if run == "o_whole" else loss[:1]
     lr = np.where(step < 60, step + 1, np.maximum(60 - (step - 60) / 4.5, 1)) * 1e-5
-    dense = {"loss": loss, "grad_norm": 1 / (1 + step / 50), "lr": lr, "tokens": step * float(TOKENS)}
+    dense: dict[str, Any] = {"loss": loss, "grad_norm": 1 / (1 + step / 50), "lr": lr}
+    dense["tokens"] = step * float(TOKENS)
     row = np.flatnonzero((step % 50 == 0) & (step > 0)).astype(np.uint32)
     epochs = {"train/epoch": Column(step[row] / 100, row)}
     return {name: Column(values) for name, values in dense.items()} | epochs
@@ -56,8 +59,7 @@ def store(database: Path) -> None:
     writer.start()
     began = time.time_ns() - 20 * 3600 * 10**9
     for number, (_, first, end, late) in enumerate(ATTEMPTS):
-        reported = hello(number)
-        known = writer.call(lambda connection, each=reported: register(connection, each, began)).result()
+        known = writer.call(partial(register, hello=hello(number), now_ns=began)).result()
         step = np.arange(first, end)
         times = began + (step + late) * 10**9
         batch = RecordBatch(known.writer, number, 0, len(step), step, times, columns(number))
