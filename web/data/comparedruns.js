@@ -135,9 +135,8 @@ export class ComparedRuns {
   }
 
   /**
-   * Return the name of the series that is the x axis, or null if it is none: a metric, or that of the run
-   * that
-   * counts tokens.
+   * Return the name of the series that is the x axis, or null if it is none: a metric, or the run's series
+   * that counts tokens.
    *
    * @param {string} id
    */

@@ -118,13 +118,16 @@ export function span(s) {
 }
 
 /**
+ * Say how long ago something was; from ten hours on in whole hours, to fit where numbers stand in a row.
+ *
  * @param {number | null | undefined} at_ms
  * @param {number} now_ms
  */
 export function ago(at_ms, now_ms) {
   if (at_ms === null || at_ms === undefined || !at_ms) return "–";
   const seconds = (now_ms - at_ms) / 1000;
-  return seconds < 3 ? "now" : `${span(Math.round(seconds))} ago`;
+  const unit = seconds < 36_000 ? 1 : 3600;
+  return seconds < 3 ? "now" : `${span(unit * Math.round(seconds / unit))} ago`;
 }
 
 const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
