@@ -90,7 +90,7 @@ def test_name_and_tags_change_by_keyboard_in_every_browser(
         ("Rename", "Name of the run", HOSTILE),
         ("Edit tags", "Tags, comma separated", f"x, {HOSTILE}, x"),
     ):
-        tab.page.locator(".pagehead .menubutton").focus()
+        tab.page.get_by_role("button", name="Run: name, tags").focus()
         tab.page.keyboard.press("Enter")
         tab.page.get_by_role("menuitem", name=item).focus()
         tab.page.keyboard.press("Enter")
@@ -106,7 +106,7 @@ def test_name_and_tags_change_by_keyboard_in_every_browser(
 
 def test_a_deleted_run_shows_it_and_can_be_restored(tab: Any, edited: Any) -> None:
     """After a delete from its menu, a strip shows the deadline; Undo restores the run unchanged."""
-    tab.page.locator(".pagehead .menubutton").click()
+    tab.page.get_by_role("button", name="Run: name, tags").click()
     tab.page.get_by_role("menuitem", name="Delete").click()
     tab.page.locator(".deleting", has_text="will be deleted").wait_for()
     assert stored(edited)["deletion_ms"]
@@ -144,4 +144,5 @@ def test_a_reader_sees_no_editing_controls(edited: Any, visit: Callable[..., Any
     tab.open_run(RUN)
     tab.page.get_by_role("tab", name="Notes").click()
     tab.page.locator(".notes").first.wait_for()
-    assert tab.page.locator(".pagehead .menubutton, .notesbar button").count() == 0
+    assert tab.page.get_by_role("button", name="Run: name, tags").count() == 0
+    assert tab.page.locator(".notesbar button").count() == 0
