@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tocsin_server.core.models import Alert, AlertState, RunState
@@ -208,11 +208,14 @@ class RunRegistry:
 
     def _seeds(self) -> list[RunSummary]:
         newest = self._reader.runs()  # newest first
+        return self._summarized(newest[: self._settings.fleet_runs], self._open_alerts())
+
+    def _summarized(self, runs: Iterable[StoredRun], opened: Mapping[str, list[Alert]]) -> list[RunSummary]:
         summaries = []
-        for stored in newest[: self._settings.fleet_runs]:
+        for stored in runs:
             with self._work.isolated(f"run {stored.id}"):
                 summaries.append(_summary_of(stored)[1])
-        self._complete(summaries, self._open_alerts())
+        self._complete(summaries, opened)
         return summaries
 
     def _complete(self, summaries: Sequence[RunSummary], opened: Mapping[str, list[Alert]]) -> None:
@@ -232,10 +235,10 @@ class RunRegistry:
         summary.acked.discard(alert_id) if undone else summary.acked.add(alert_id)
         return summary if alert_id in summary.ended_with else None
 
-    def _open_alerts(self, run_id: str | None = None) -> dict[str, list[Alert]]:
+    def _open_alerts(self, run_ids: Collection[str] | None = None) -> dict[str, list[Alert]]:
         found: dict[str, list[Alert]] = {}
         states = (AlertState.FIRING, AlertState.RECOVERING)
-        for stored in self._reader.alerts(run_id, states, limit=MOST_ALERTS):
+        for stored in self._reader.alerts(run_ids, states, limit=MOST_ALERTS):
             found.setdefault(stored.alert.run_id, []).append(stored.alert)
         return found
 
@@ -269,12 +272,23 @@ class RunRegistry:
         """Return the summary of any run; one outside the live fleet is read from the store."""
         return self._summaries.get(run_id) or await asyncio.to_thread(self._seed, run_id)
 
+    async def find_all(self, run_ids: Iterable[str]) -> dict[str, RunSummary]:
+        """Return the summaries of these runs; those outside the live fleet are read together."""
+        live = {run_id: self._summaries.get(run_id) for run_id in run_ids}
+        missing = [run_id for run_id, summary in live.items() if summary is None]
+        read = await asyncio.to_thread(self._seed_all, missing) if missing else []
+        found = [*filter(None, live.values()), *read]
+        return {summary.metadata.id: summary for summary in found}
+
+    def _seed_all(self, run_ids: Collection[str]) -> list[RunSummary]:
+        return self._summarized(self._reader.runs(run_ids), self._open_alerts(run_ids))
+
     def _seed(self, run_id: str) -> RunSummary | None:
         stored = self._reader.run_head(run_id)
         if stored is None:
             return None
         summary = _summary_of(stored)[1]
-        self._complete([summary], self._open_alerts(run_id))
+        self._complete([summary], self._open_alerts([run_id]))
         return summary
 
     def summary(self, run_id: str) -> RunSummary | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Union
 
 import msgspec
@@ -24,7 +24,7 @@ OPEN_STATES = (AlertState.PENDING, AlertState.FIRING, AlertState.RECOVERING)
 
 def read_alerts(
     connection: Connection,
-    run_id: str | None,
+    run_id: str | Collection[str] | None,
     states: Sequence[str] | None,
     severities: Sequence[str] | None,
     limit: int,
@@ -32,7 +32,7 @@ def read_alerts(
     """Return alerts; see ``StoreReader.alerts``."""
     query = _with_run()
     if run_id is not None:
-        query = query.where(alert.c.run_id == run_id)
+        query = query.where(alert.c.run_id.in_([run_id] if isinstance(run_id, str) else run_id))
     if severities is not None:
         query = query.where(alert.c.severity.in_([str(severity) for severity in severities]))
     query = query.order_by(alert.c.updated_ns.desc(), alert.c.run_id, alert.c.fingerprint)

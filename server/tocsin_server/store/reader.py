@@ -55,10 +55,10 @@ class StoreReader:
         with self._engine.begin() as connection:
             return run_rows.existing(connection, run_ids)
 
-    def runs(self) -> list[StoredRun]:
-        """Return every run, newest first, without its lists of attempts, writers and series."""
+    def runs(self, run_ids: Collection[str] | None = None) -> list[StoredRun]:
+        """Return all runs or these, newest first, without their lists of attempts, writers and series."""
         with self._engine.begin() as connection:
-            return run_rows.read_runs(connection)
+            return run_rows.read_runs(connection, run_ids=run_ids)
 
     def active_runs(self) -> list[StoredRun]:
         """Return the runs that have not ended."""
@@ -193,7 +193,7 @@ class StoreReader:
 
     def alerts(
         self,
-        run_id: str | None = None,
+        run_id: str | Collection[str] | None = None,
         states: Sequence[str] | None = None,
         severities: Sequence[str] | None = None,
         limit: int = 200,
@@ -201,7 +201,7 @@ class StoreReader:
         """Return alerts, newest change first.
 
         Args:
-            run_id: Only alerts of this run.
+            run_id: Only alerts of this run, or of these.
             states: Only these states; None for all alerts that are not over, then ``limit`` ended and
                 ``limit`` resolved ones.
             severities: Only these severities.

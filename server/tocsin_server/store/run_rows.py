@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,13 +37,17 @@ def existing(connection: Connection, run_ids: Iterable[str]) -> set[str]:
     return set(connection.execute(select(run.c.id).where(run.c.id.in_(sorted(run_ids)))).scalars())
 
 
-def read_runs(connection: Connection, *, active: bool = False) -> list[StoredRun]:
-    """Return all runs, newest first; with ``active`` only those that have not ended."""
+def read_runs(
+    connection: Connection, *, active: bool = False, run_ids: Collection[str] | None = None
+) -> list[StoredRun]:
+    """Return all runs or these, newest first; with ``active`` only those that have not ended."""
     query = _rows().order_by(run.c.created_ns.desc(), run.c.id)
+    counted = select(attempt.c.run_id, func.count().label("n")).group_by(attempt.c.run_id)
     if active:
         query = query.where(run.c.state.not_in(ENDED))
-    counted = connection.execute(select(attempt.c.run_id, func.count().label("n")).group_by(attempt.c.run_id))
-    attempts = {row.run_id: row.n for row in counted}
+    if run_ids is not None:
+        query, counted = query.where(run.c.id.in_(run_ids)), counted.where(attempt.c.run_id.in_(run_ids))
+    attempts = {row.run_id: row.n for row in connection.execute(counted)}
     return [_facts(row, attempts.get(row.id, 0)) for row in connection.execute(query)]
 
 

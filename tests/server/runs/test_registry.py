@@ -52,6 +52,22 @@ def test_the_fleet_is_bounded_and_the_query_is_not(run_server: Start, dial: Dial
     assert (asked.metadata.id, asked.metadata.state) == ("r0", "finished")
 
 
+def test_runs_outside_the_live_fleet_are_read_together(run_server: Start, dial: Dial) -> None:
+    """Their rows are those that are read one by one; an unknown run is left out."""
+    server = run_server(fleet_runs=1)
+    for number in range(3):
+        finished(server, dial, f"r{number}")
+        server.call(lambda number=number: server.pipeline.registry.retire(f"r{number}"))
+    registry, names = server.pipeline.registry, ["r0", "r1", "r2"]
+
+    async def both() -> Any:
+        return await registry.find_all([*names, "gone"]), [await registry.find(name) for name in names]
+
+    together, singly = asyncio.run_coroutine_threadsafe(both(), server.loop).result(30)
+    assert [together.pop(one.metadata.id).json(0) for one in singly] == [one.json(0) for one in singly]
+    assert together == {}
+
+
 def test_rules_of_another_version_start_again(run_server: Start, dial: Dial) -> None:
     """If the saved state of the rules cannot be read, everything stored is evaluated again."""
     server = run_server(rule_state_records=2, rule_state_pause_s=1e-9)

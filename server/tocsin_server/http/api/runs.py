@@ -104,12 +104,12 @@ async def list_runs(
     chosen = _after(chosen, after)
     limit = min(limit, MOST_SUMMARIZED) if metrics else limit
     measured = await anyio.to_thread.run_sync(_measured, services, chosen[:limit], metrics or [])
+    summaries = await services.pipeline.registry.find_all([one.id for one in chosen[:limit]])
     now_ns, rows = services.pipeline.clock(), []
     for one in chosen[:limit]:
         with services.pipeline.jobs.round("rows").isolated(f"run {one.id}"):
-            summary = live.get(one.id) or await services.pipeline.registry.find(one.id)
-            if summary is not None:
-                row = summary.json(now_ns, sparks=sparks)
+            if one.id in summaries:
+                row = summaries[one.id].json(now_ns, sparks=sparks)
                 rows.append(f'{row[:-1]},"metrics":{measured[one.id]}}}' if metrics else row)
     more = chosen[limit - 1].id if len(chosen) > limit else None
     tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
