@@ -96,6 +96,19 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
     assert tab.page.locator("img").count() == 0
 
 
+def test_a_menu_at_the_left_edge_opens_on_the_screen(named: Any, visit: Callable[..., Any]) -> None:
+    """Where there is no room to the left of its button, a menu is to the right of its edge."""
+    page = visit(named).page
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{named.base}/runs/{RUN}")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    menu = page.get_by_role("menu", name="Compare this run")
+    menu.wait_for()
+    box = menu.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
 def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
     """Two check marks and Compare; the report of both is available too."""
     tab = visit(named)

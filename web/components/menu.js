@@ -51,6 +51,8 @@ export function menu(label, items, o = {}) {
       ),
     );
     list.hidden = false;
+    list.classList.remove("from-left");
+    list.classList.toggle("from-left", list.getBoundingClientRect().left < 0);
     button.setAttribute("aria-expanded", "true");
     closeOpen = () => close(false);
     focusIn(list, "button");

@@ -124,12 +124,12 @@ class Channels {
       "div.pad.healthy",
       {},
       el("h2", {}, icon("info"), " No notification channels"),
-      el("p.soft", {}, "Alerts are shown on these pages only. " + "Choose where else you want to get them."),
+      el("p.soft", {}, "Alerts are shown on these pages only. Choose where else you want to get them."),
       el(
         "div.row.then",
         {},
         ...usualFirst(this.#kinds).map(({ id, title }) =>
-          el("button.btn", { type: "button", onclick: () => this.#new(id) }, icon("plus"), title),
+          el("button.btn.wraps", { type: "button", onclick: () => this.#new(id) }, icon("plus"), title),
         ),
       ),
     );

@@ -1,4 +1,4 @@
-"""How commands end if nobody reads their output, if it cannot be written, and at Ctrl-C."""
+"""How commands end if their output is not read, if it cannot be written, and at Ctrl-C."""
 
 from __future__ import annotations
 
