@@ -203,6 +203,11 @@ def _announce(run: Run, problems: AlertCounter) -> None:
 def _record_console(reporter: RunReporter, run_info: RunInfo) -> None:
     try:
         reporter.record_console(lambda: run_info.identity.writer.rank)
+        if "IPython" in sys.modules:
+            from ..media.console import resume
+            from ..notebook import before_cells
+
+            before_cells(resume)
     except Exception as error:
         reporter.report_error("console", error)
 
@@ -253,7 +258,12 @@ def _seed(who: Identity) -> str:
 
 
 def default_name(project: str) -> str:
-    """Return the name of the script, or of the package that ``python -m`` runs, or else the project's."""
+    """Return the name of the notebook, script, or package that ``python -m`` runs, or else the project's."""
+    if "IPython" in sys.modules:
+        from ..notebook import notebook_name, shell
+
+        if shell() is not None:
+            return notebook_name() or "notebook"
     path = Path(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c", "-m") else Path()
     return (path.parent.name if path.stem == "__main__" else path.stem) or str(project)
 

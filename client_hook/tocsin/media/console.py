@@ -164,17 +164,31 @@ def prepare() -> None:
                 _replace_write(stream, name)
 
 
+def resume(_cell: Any = None) -> None:
+    """Replace ``write`` again at the beginning of a cell, if a run records.
+
+    IPython puts its own ``write`` in place for the time of a cell. At the end of the cell it restores the one
+    before it, so that a ``write`` that the cell replaced is gone.
+    """
+    if not _listeners:
+        return
+    known = _streams[:]
+    _streams[:] = [one for one in known if vars(one[0]).get("write") is one[1]]
+    prepare()
+
+
 def _replace_write(stream: Any, name: str) -> None:
     original = stream.write
     before = vars(stream).get("write", _ABSENT)
 
     def write(*given: Any, **named: Any) -> Any:
         result = original(*given, **named)
-        for listener in _listeners:
-            try:
-                listener(name, given[0])
-            except Exception:  # recording must not affect the script's output
-                pass
+        if any(newest is write for _, newest, _ in _streams):  # an earlier one may still be called
+            for listener in _listeners:
+                try:
+                    listener(name, given[0])
+                except Exception:  # recording must not affect the script's output
+                    pass
         return result
 
     stream.write = write

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from .kernel import interactive_shell
 
 TITLE = "A notebook cell failed"
 LINES = 12
@@ -41,6 +43,13 @@ class CellWatch:
             elif id(run) in self._failed and error is None:
                 self._failed.discard(id(run))
                 run.alert(TITLE, resolved=True)
+
+
+def before_cells(call: Callable[[Any], None]) -> None:
+    """Call a function at the beginning of each cell, also in a terminal with IPython; again does nothing."""
+    found = interactive_shell()
+    if found is not None and call not in found.events.callbacks["pre_run_cell"]:
+        found.events.register("pre_run_cell", call)
 
 
 _watches: dict[int, CellWatch] = {}

@@ -85,3 +85,24 @@ def test_a_cell_that_is_executed_again_is_a_new_run(
     wait_until(lambda: len(server.writers) == 2)
     wait_until(lambda: all(kept.finish is not None for kept in server.writers.values()))
     assert [kept.finish.records for kept in server.writers.values() if kept.finish] == [5, 5]
+
+
+def test_the_log_has_what_every_cell_printed(
+    execute: Callable[..., Any], server: IngestServer, spool: Path
+) -> None:
+    """Once each. IPython restores the ``write`` of the streams at the end of a cell."""
+    watched = SETUP.replace("patch=False", "quiet=True").format(url=server.url, spool=str(spool))
+    execute(f"{watched}\nprint('with watch')", f"{TRAIN}\nprint('later')", "run.finish()")
+    wait_until(lambda: any(kept.finish for kept in server.writers.values()))
+    events = [event for kept in server.writers.values() for event in kept.events if event.kind == "console"]
+    assert [line[3] for event in events for line in event.data["lines"]] == ["with watch", "later"]
+
+
+def test_a_run_is_named_after_its_notebook(execute: Callable[..., Any]) -> None:
+    """As Jupyter and VS Code name it; Colab does not."""
+    name = "from tocsin.api.startup import default_name; default_name('p')"
+    jupyter = "import os; os.environ['JPY_SESSION_NAME'] = 'sub/In Jupyter.ipynb'"
+    code = "__vsc_ipynb_file__ = '/home/me/In VS Code.ipynb'"
+    cells = execute(name, f"{jupyter}; {name}", f"{code}; {name}").cells[1:]
+    names = [cell.outputs[0]["data"]["text/plain"] for cell in cells]
+    assert names == ["'notebook'", "'In Jupyter'", "'In VS Code'"]
