@@ -74,6 +74,7 @@ from tocsin_server.http.auth.authentication import Auth
 from tocsin_server.http.auth.login import Attempts
 from tocsin_server.http.auth.middleware import Guard
 from tocsin_server.http.connections import Bounds, Connections
+from tocsin_server.http.joined import JoinedFiles
 from tocsin_server.http.live import endpoint as live
 from tocsin_server.http.live.endpoint import BroadcastServer
 from tocsin_server.http.pages import Pieces, SecurityHeaders, page_routes
@@ -201,7 +202,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(live.router)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
-    pages = page_routes(web, plotly, settings.root_path)
+    pages = page_routes(web, JoinedFiles(web), plotly, settings.root_path)
     for router in (metrics.router, mcp.router, login.router, ack_link.router, embed.router, pages):
         app.include_router(router)
     return app

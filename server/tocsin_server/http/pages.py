@@ -1,9 +1,9 @@
 """Serve what a browser loads: the pages of ``web/``, plotly.js, the login page; and the security headers.
 
 Deep links (such as ``/runs/<id>``) all return ``index.html``; the page reads its address. It loads the files
-of ``web/`` from addresses that contain their version, and browsers keep them: an upgrade cannot mix old and
-new modules, and a page opens with one request for itself and none for its hundred modules. The same files
-without a version, or with another one, are revalidated on every load.
+of ``web/``, joined by ``joined.py``, from addresses that contain their version, and browsers keep them: an
+upgrade cannot mix old and new modules. The files without a version, or with another one, are revalidated on
+every load.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tocsin_server.core.origins import split_host
 from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
-from tocsin_server.http.module_graph import ModuleGraph, preloads
-from tocsin_server.http.packed import PackedFiles
+from tocsin_server.http.joined import FOLDER, JoinedFiles
 from tocsin_server.http.plotlyjs import PlotlyJS
-from tocsin_server.http.web_files import WebVersion
 
 DEEP_LINKS = (
     "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/incidents/{rest:path}", "/compare",
@@ -67,8 +65,8 @@ VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
-SEEN = "tocsin_web"
-"""A cookie with the version of the last visit. Modules that the browser has kept are not named again."""
+PRELOAD = '<link rel="modulepreload" href="/{}" />'
+"""Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
@@ -191,33 +189,27 @@ class WebFiles(StaticFiles):
         return response
 
 
-def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
+def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = "") -> APIRouter:
     """Return the routes of all pages and assets; include them last, because they match every other path.
 
     ``root`` is the path under which a proxy serves them; the addresses in ``index.html`` begin with it.
     """
     router = APIRouter(include_in_schema=False)
-    files, version = WebFiles(directory=web, check_dir=False), WebVersion(web)
-    packed, graph = PackedFiles(web), ModuleGraph(web)
+    files = WebFiles(directory=web, check_dir=False)
 
     async def page(request: Request) -> Response:
-        """Return ``index.html`` with a login, else the login page. ``?sources`` loads unpacked files."""
+        """Return ``index.html`` with a login, else the login page. ``?sources`` loads the single modules."""
         if request.state.identity is None:
             return login_page(then=safe_next(request.url.path + _query(request)), root=root)
-        text = (web / "index.html").read_text("utf-8")
-        name = version.name()
-        sources = "sources" in request.query_params
-        own = f"{root}/" if sources else f"{root}{VERSIONED}{name}/"
+        if "sources" in request.query_params:
+            text, own = (web / "index.html").read_text("utf-8"), f"{root}/"
+        else:
+            now = await anyio.to_thread.run_sync(joined.present)
+            own = f"{root}{VERSIONED}{now.version}/"
+            scripts = now.scripts_of(request.url.path.removeprefix(root))
+            text = now.index.replace(MODULE, "".join(map(PRELOAD.format, scripts)) + MODULE, 1)
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
-        known = sources or request.cookies.get(SEEN) == name
-        if not known:
-            address = request.url.path.removeprefix(root)
-            modules = await anyio.to_thread.run_sync(graph.modules_of, name, address)
-            text = text.replace(MODULE, preloads(modules, own) + MODULE, 1)
-        response = HTMLResponse(text, headers=REVALIDATED | {"vary": "Cookie"})
-        if not known:
-            response.set_cookie(SEEN, name, path=root or "/", httponly=True, samesite="lax")
-        return response
+        return HTMLResponse(text, headers=REVALIDATED)
 
     async def found(request: Request) -> Response:
         path = files.get_path({**request.scope, "path": "/" + request.path_params["path"], "root_path": ""})
@@ -235,13 +227,23 @@ def page_routes(web: Path, plotly: PlotlyJS, root: str = "") -> APIRouter:
         return response
 
     async def versioned(request: Request) -> Response:
-        """Return a file; one of the version here is kept by browsers, and packed if it is a script."""
+        """Return a file, which browsers keep if it is of the present version."""
         name, path = request.path_params["version"], request.path_params["path"]
-        if not version.has(name, path):
-            return await found(request)
-        response = await packed.response(request, name, path) or await found(request)
-        response.headers.update(IMMUTABLE)
-        return response
+        if not path.startswith(FOLDER):
+            response = await found(request)
+            if joined.version.has(name, path):
+                response.headers.update(IMMUTABLE)
+            return response
+        now = await anyio.to_thread.run_sync(joined.present)
+        packed = now.files.get(path)
+        if packed is None:
+            raise HTTPException(404)
+        headers = {"vary": "Accept-Encoding"} | (IMMUTABLE if name == now.version else REVALIDATED)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(packed.text, media_type=packed.media_type, headers=headers)
+        body = await anyio.to_thread.run_sync(lambda: packed.gzipped)
+        headers["content-encoding"] = "gzip"
+        return Response(body, media_type=packed.media_type, headers=headers)
 
     for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))

@@ -23,6 +23,7 @@ from tocsin_server.http.api.failures import install
 from tocsin_server.http.auth.authentication import Auth
 from tocsin_server.http.auth.middleware import Guard
 from tocsin_server.http.auth.sessions import COOKIE
+from tocsin_server.http.joined import JoinedFiles
 from tocsin_server.http.pages import DEEP_LINKS, SecurityHeaders, by_https, page_routes
 from tocsin_server.http.plotlyjs import installed
 from tocsin_server.http.web_files import web_directory
@@ -34,13 +35,17 @@ LOGGED_IN = {"authorization": "Bearer s3cret"}
 INDEX = f"""<!doctype html><title>page</title>
 <link rel="stylesheet" id="plotly.js-style-global" class="no-inline-styles" href="{ASSETS}.css">
 <link rel="icon" href="data:,"><script src="{ASSETS}.min.js"></script>
-<script type="module" src="/lib/draw.js"></script><div id="chart"></div>"""
-VERSION = re.compile("/assets/web-[0-9a-f]{16}")
+<script type="module" src="/main.js"></script><div id="chart"></div>"""
+VERSION = re.compile("/assets/web-[0-9a-f]{16}/joined")
 RULES = """() => Array.from(
     document.getElementById("plotly.js-style-global").sheet.cssRules, rule => rule.cssText)"""
 DRAW = """/** Draws a chart. */
-await Plotly.newPlot("chart", [{y: [1, 2]}], {width: 300, height: 200});
-document.title = (await Plotly.toImage("chart", {format: "png"})).slice(0, 22);"""
+export async function draw() {
+  await Plotly.newPlot("chart", [{y: [1, 2]}], {width: 300, height: 200});
+  document.title = (await Plotly.toImage("chart", {format: "png"})).slice(0, 22);
+}
+"""
+MAIN = 'import { draw } from "./lib/draw.js";\nvoid draw();\n'
 
 
 @pytest.fixture
@@ -49,6 +54,7 @@ def web(tmp_path: Path) -> Path:
     (folder / "lib").mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
     (folder / "lib" / "draw.js").write_text(DRAW)
+    (folder / "main.js").write_text(MAIN)
     (folder / "app.css").write_text("body{}")
     (tmp_path / "secret.txt").write_text("outside")
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
@@ -67,7 +73,7 @@ def address(
     guard = Middleware(Guard, settings=Settings(data_dir=tmp_path), gate=auth)
     app = FastAPI(middleware=[Middleware(SecurityHeaders), guard, Middleware(GZipMiddleware)])
     install(app)
-    app.include_router(page_routes(web, PLOTLY))
+    app.include_router(page_routes(web, JoinedFiles(web), PLOTLY))
     with serve_app(app) as where:
         yield where
 
@@ -131,20 +137,22 @@ def module_address(client: httpx.Client) -> str:
 
 
 def test_a_module_is_kept_by_browsers(client: httpx.Client) -> None:
-    """Its address names its version; it is sent without its comments."""
+    """The address of its script names its version."""
     answer = client.get(module_address(client))
-    assert answer.text == DRAW.replace("/** Draws a chart. */", "")
+    assert "Plotly.newPlot" in answer.text
     assert (answer.headers["content-encoding"], answer.headers["vary"]) == ("gzip", "Accept-Encoding")
     assert "immutable" in answer.headers["cache-control"]
     assert client.get(module_address(client), headers={"accept-encoding": "identity"}).text == answer.text
 
 
-def test_modules_are_named_until_the_browser_has_them(client: httpx.Client, web: Path) -> None:
-    """At the first visit, and again after an upgrade."""
-    (web / "main.js").write_text("")
-    named = ["modulepreload" in client.get("/").text for _ in range(2)]
-    (web / "main.js").write_text("let a;")
-    assert [*named, "modulepreload" in client.get("/").text] == [True, False, True]
+def test_the_scripts_of_a_page_are_loaded_at_once(client: httpx.Client, web: Path) -> None:
+    """The browser need not find them one by one."""
+    (web / "pages").mkdir()
+    (web / "pages" / "run.js").write_text("")
+    (web / "main.js").write_text('void import("./pages/run.js");\n')
+    link = 'rel="modulepreload" href="/assets/web-[0-9a-f]{16}/joined/pages_run.js"'
+    assert re.search(link, client.get("/runs/r_1").text)
+    assert not re.search(link, client.get("/alerts").text)
 
 
 def test_the_sources_of_the_modules_can_be_asked_for(client: httpx.Client) -> None:

@@ -1,0 +1,198 @@
+"""Join the modules and the style sheets of ``web/`` into the few files that a page loads.
+
+A run's page has about 160 modules. One by one, they are as many requests, and compress worse by a third. A
+script of this module has the modules that the same pages import: no page loads what it does not need, and
+none loads a module twice. The sources stay as they are; there is no build step.
+"""
+
+from __future__ import annotations
+
+import gzip
+import posixpath
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tocsin_server.http.web_files import WebVersion
+from tocsin_server.report.bundle import BundleError, as_function, imports_of
+
+FOLDER = "joined/"
+MAIN = "main.js"
+STYLES = FOLDER + "pages.css"
+SHARED = 4
+"""Modules that at least so many pages import are in the script that every page loads."""
+PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
+"""Modules of pages whose address begins with another word."""
+GZIP_LEVEL = 9
+_LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
+_COMMENT = re.compile(r"^[ \t]*//[^\n]*|/\*\*?\s.*?\*/", re.MULTILINE | re.DOTALL)
+"""A comment; with two slashes only on a line of its own. No text of a module looks like one."""
+_INDENT = re.compile(r"\n\s+")
+_SHEETS = re.compile(r'(?:<link rel="stylesheet" href="/styles/\w+\.css" />\s*)+')
+_SHEET = re.compile(r'href="/(styles/\w+\.css)"')
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A script or style sheet as it is sent; compressed when first asked for."""
+
+    media_type: str
+    text: bytes
+
+    @cached_property
+    def gzipped(self) -> bytes:
+        """Return the text compressed with gzip."""
+        return gzip.compress(self.text, GZIP_LEVEL, mtime=0)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The files of one version of ``web/``, by their paths below it, and the scripts that pages load."""
+
+    version: str
+    files: Mapping[str, Packed]
+    scripts: Mapping[str, tuple[str, ...]]
+    """Scripts of each module that is an entry, beside that of all pages."""
+    index: str
+    """``index.html`` with the joined files."""
+
+    def scripts_of(self, address: str) -> tuple[str, ...]:
+        """Return the scripts of the page at ``address``, such as ``/runs/r_1``."""
+        word = address.strip("/").partition("/")[0]
+        return self.scripts.get(f"pages/{PAGES.get(word, word)}.js", ())
+
+
+@dataclass(frozen=True)
+class _Module:
+    text: str
+    imports: Mapping[str, str]
+    """The modules that it imports, by the address in the import."""
+    later: Mapping[str, str]
+    """The same of ``import("...")``."""
+
+
+class JoinedFiles:
+    """The joined files of the present version of ``web/``."""
+
+    def __init__(self, web: Path) -> None:
+        self.version = WebVersion(web)
+        self._web = web
+        self._lock = threading.Lock()
+        self._joined: Joined | None = None
+
+    def present(self) -> Joined:
+        """Return the files; they are joined again only after one of ``web/`` changed."""
+        with self._lock:
+            name = self.version.name()
+            if self._joined is None or self._joined.version != name:
+                self._joined = join(self._web, name)
+            return self._joined
+
+
+def join(web: Path, version: str) -> Joined:
+    """Return the joined files of ``web``.
+
+    Raises:
+        BundleError: A module cannot be joined.
+    """
+    index = (web / "index.html").read_text("utf-8")
+    sheets = _SHEET.findall(index)
+    style = "".join((web / path).read_text("utf-8") for path in sheets)
+    files = {STYLES: Packed("text/css", shortened(style).encode("utf-8"))}
+    index = _SHEETS.sub(f'<link rel="stylesheet" href="/{STYLES}" />', index, 1)
+    modules = _modules(web)
+    entries = [MAIN, *dict.fromkeys(path for each in modules.values() for path in each.later.values())]
+    users = _users(modules, entries)
+    scripts = {path: _script_name(users[path]) for path in modules}
+    for name in dict.fromkeys(scripts.values()):
+        text = _script(web, modules, scripts, name)
+        files[FOLDER + name] = Packed("text/javascript", text.encode("utf-8"))
+    index = index.replace(f'src="/{MAIN}"', f'src="/{FOLDER}{MAIN}"')
+    needed = {
+        entry: tuple(dict.fromkeys(FOLDER + scripts[path] for path in modules if entry in users[path]))
+        for entry in entries
+    }
+    return Joined(version, files, needed, index)
+
+
+def _modules(web: Path) -> dict[str, _Module]:
+    """Return the modules that ``main.js`` imports, now or later, in the order in which they run."""
+    found: dict[str, _Module] = {}
+    later = [MAIN]
+
+    def add(path: str, importers: tuple[str, ...]) -> None:
+        if path in importers:
+            raise BundleError(f"{path}: imports itself through {importers[-1]}")
+        if path in found:
+            return
+        text = shortened((web / path).read_text("utf-8"))
+        module = _Module(text, _beside(path, imports_of(text)), _beside(path, _LATER.findall(text)))
+        for each in module.imports.values():
+            add(each, (*importers, path))
+        found[path] = module
+        later.extend(module.later.values())
+
+    for path in later:
+        add(path, ())
+    return found
+
+
+def _beside(path: str, addresses: Iterable[str]) -> dict[str, str]:
+    folder = posixpath.dirname(path)
+    return {address: posixpath.normpath(posixpath.join(folder, address)) for address in addresses}
+
+
+def _users(modules: Mapping[str, _Module], entries: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the entries that import each module; only ``main.js`` where all pages need or many have it."""
+    users: dict[str, list[str]] = {path: [] for path in modules}
+    for entry in entries:
+        reached = {entry: None}
+        waiting = [entry]
+        for path in waiting:
+            fresh = [each for each in modules[path].imports.values() if each not in reached]
+            reached |= dict.fromkeys(fresh)
+            waiting += dict.fromkeys(fresh)
+        for path in reached:
+            users[path].append(entry)
+    return {
+        path: (MAIN,) if MAIN in each or len(each) >= SHARED else tuple(each) for path, each in users.items()
+    }
+
+
+def _script(web: Path, modules: Mapping[str, _Module], scripts: Mapping[str, str], name: str) -> str:
+    """Return the text of a script: its imports, its modules as functions, and the export of all."""
+    own = [path for path in modules if scripts[path] == name]
+    needed = dict.fromkeys(each for path in own for each in modules[path].imports.values())
+    foreign: dict[str, list[str]] = {}
+    for path in needed:
+        if scripts[path] != name:
+            foreign.setdefault(scripts[path], []).append(_name(path))
+    parts = [f'import {{{", ".join(names)}}} from "./{other}";' for other, names in foreign.items()]
+    for path in own:
+        module = modules[path]
+
+        def later(found: re.Match[str], module: _Module = module) -> str:
+            target = module.later[found[1]]
+            return f'import("./{scripts[target]}").then((all) => all.{_name(target)})'
+
+        text = _LATER.sub(later, module.text)
+        imports = {address: _name(each) for address, each in module.imports.items()}
+        parts.append(as_function(web / path, text, _name(path), imports))
+    return "\n".join((*parts, f"export {{{', '.join(map(_name, own))}}};\n"))
+
+
+def shortened(text: str) -> str:
+    """Return a module or style sheet without its comments, indentation and empty lines."""
+    return _INDENT.sub("\n", _COMMENT.sub("", text))
+
+
+def _name(path: str) -> str:
+    """Return the variable of a module, such as ``pages_run_js``."""
+    return re.sub(r"\W", "_", path)
+
+
+def _script_name(users: Iterable[str]) -> str:
+    return "-".join(path.removesuffix(".js").replace("/", "_") for path in users) + ".js"
