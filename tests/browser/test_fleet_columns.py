@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -126,6 +128,41 @@ def test_on_a_phone_the_columns_stand_in_the_card(tab: Any) -> None:
     below = row.locator(".c-own b").nth(3).bounding_box()
     box = row.bounding_box()
     assert below["y"] + below["height"] <= box["y"] + box["height"]
+
+
+def test_the_mean_of_the_last_values_is_a_column_a_filter_and_a_file(tab: Any, tmp_path: Path) -> None:
+    """Exact in each, and the file has the listed runs in their order."""
+    tab.page.get_by_role("button", name="Columns").click()
+    tab.page.get_by_label("Find a metric or setting").fill("grad")
+    tab.page.get_by_label("Mean of last").fill("7")
+    tab.page.get_by_role("button", name="Mean of 7 of grad_norm").click()
+    tab.page.get_by_role("button", name="Done").click()
+    tab.page.locator('[data-sort="mean7:grad_norm"]').click()
+    means = {f"c_{n:04}": sum(values(n)["grad_norm"][-7:]) / 7 for n in range(RUNS)}
+    limit = sorted(means.values())[3]
+    tab.page.get_by_label("Filter runs").fill(f"-name:live mean7(grad_norm)<{limit!r}")
+    tab.page.get_by_text(re.compile(r"^3 of \d+ runs")).wait_for()
+    with tab.page.expect_download() as download:
+        tab.page.get_by_role("button", name="CSV").click()
+    download.value.save_as(tmp_path / "runs.csv")
+    rows = list(csv.DictReader((tmp_path / "runs.csv").read_text().splitlines()))
+    best = sorted(means, key=means.__getitem__)[:3]
+    assert [row["id"] for row in rows] == best
+    assert [float(row["grad_norm mean 7"]) for row in rows] == pytest.approx([means[run] for run in best])
+
+
+def test_a_value_that_is_not_loaded_is_not_called_missing(tab: Any) -> None:
+    """It has another mark until the server's answer has come."""
+    held: list[Any] = []
+    asks = re.compile(r"/runs\?.*metrics=")
+    tab.page.route(asks, lambda route: held.append(route))
+    open_view(tab, "columns=name,last:loss,last:gone")
+    tab.page.locator("[data-run] .c-own [aria-label=loading]").first.wait_for()
+    tab.page.route(asks, lambda route: route.continue_())
+    for route in held:
+        route.continue_()
+    tab.page.locator("[data-run] .c-own b").first.wait_for()
+    tab.until(lambda: tab.page.locator("[aria-label=loading]").count(), 0)
 
 
 def test_a_name_that_does_not_exist_is_said(tab: Any) -> None:

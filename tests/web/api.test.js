@@ -84,6 +84,12 @@ test("more metrics than a request can have are loaded by several", async () => {
   assert.equal(asked[1], "/api/v1/runs?sparks=false&ids=r&metrics=m20");
 });
 
+test("a mean is asked for with its metric", async () => {
+  const { api, asked } = apiOf(reply(200, { items: [], next: null }));
+  await api.runMetrics(["m"], { ids: ["r"], means: ["10:m", "9:other"] });
+  assert.equal(asked[0], "/api/v1/runs?sparks=false&ids=r&metrics=m&means=10%3Am");
+});
+
 test("unset parameters are left out", () => {
   assert.equal(query({ a: null, b: undefined, c: "", d: 0 }), "?d=0");
   assert.equal(query({}), "");

@@ -5,6 +5,7 @@ import {
   COLUMNS,
   columnsOf,
   leastWidth,
+  meansOf,
   metricsOf,
   moved,
   readColumns,
@@ -83,6 +84,18 @@ test("any metric or setting is a column", () => {
     [null, null, null, null],
   );
   assert.deepEqual(metricsOf(["loss", "min:a:b", "max:a:b", "last:c", "config:lr"]), ["a:b", "c"]);
+});
+
+test("the mean of the last values of a metric is a column, of at most 1,000", () => {
+  const metrics = { "a:b": { last: 3, min: 1, max: 3, n: 9, step: 8, nonfinite: 0, means: { 10: 2.5 } } };
+  assert.equal(columnOf("mean10:a:b").by(rowOf({ metrics })), 2.5);
+  assert.equal(columnOf("mean20:a:b").by(rowOf({ metrics })), null);
+  assert.equal(columnOf("mean10:a:b").title, "a:b mean 10");
+  assert.deepEqual(
+    ["mean0:x", "mean1001:x", "mean:x", "mean10:"].map((id) => columnOf(id)),
+    [null, null, null, null],
+  );
+  assert.deepEqual(meansOf(["mean10:a:b", "last:a", "mean20:a:b"]), ["10:a:b", "20:a:b"]);
 });
 
 test("a metric without a finite value sorts after every number, as its newest value does", () => {

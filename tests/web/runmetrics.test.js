@@ -62,6 +62,16 @@ test("many changed runs take several requests, one at a time", async () => {
   );
 });
 
+test("a mean that was not asked for before is loaded, and runs count as loaded then", async () => {
+  const { asked, metrics } = world();
+  await metrics.want(["x"]);
+  assert.deepEqual([metrics.isLoaded("a"), metrics.isLoaded("c")], [true, false]);
+  const loading = metrics.want(["x"], { means: ["10:x"] });
+  assert.equal(metrics.isLoaded("a"), false);
+  await loading;
+  assert.deepEqual([asked.length, metrics.isLoaded("b")], [4, true]);
+});
+
 test("what could not be loaded is loaded by the next call", async () => {
   const { metrics } = world();
   const good = metrics.api.runMetrics;

@@ -54,16 +54,19 @@ export class Api extends Http {
    * Return the metrics of one page of runs.
    *
    * @param {string[]} names
-   * @param {{ ids?: string[], after?: string | null }} which
+   * @param {{ ids?: string[], after?: string | null, means?: string[] }} which means: of so many newest
+   *   values of some of them, `10:val_loss`
    * @returns {Promise<{ metrics: Map<string, Record<string, MetricSummary>>, next: string | null }>} by run
    */
-  async runMetrics(names, { ids, after }) {
+  async runMetrics(names, { ids, after, means = [] }) {
     /** @type {Map<string, Record<string, MetricSummary>>} */
     const found = new Map();
     let next = null;
     for (let i = 0; i < names.length; i += MOST_METRICS) {
       const metrics = names.slice(i, i + MOST_METRICS);
-      const page = await this.ask(`/runs${query({ sparks: "false", ids, metrics, after })}`);
+      const some = means.filter((mean) => metrics.includes(mean.slice(mean.indexOf(":") + 1)));
+      const asked = { sparks: "false", ids, metrics, means: some.length ? some : undefined, after };
+      const page = await this.ask(`/runs${query(asked)}`);
       for (const row of page.items) found.set(row.id, { ...found.get(row.id), ...row.metrics });
       next = page.next;
     }

@@ -35,6 +35,15 @@ export class Configs {
     return this.#runs?.get(id)?.get(key.toLowerCase());
   }
 
+  /**
+   * Return whether the settings of a run are loaded.
+   *
+   * @param {string} id
+   */
+  isLoaded(id) {
+    return this.#asked.has(id) || (this.#runs?.has(id) ?? false);
+  }
+
   /** Return the keys of all settings, sorted. */
   get keys() {
     return [...this.#keys.values()].sort((a, b) => (a < b ? -1 : 1));

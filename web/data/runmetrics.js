@@ -7,6 +7,10 @@ const PAUSE_MS = 2_000;
 export class RunMetrics {
   /** @type {string[]} */
   #names = [];
+  /** @type {string[]} means of newest values: `10:val_loss` */
+  #means = [];
+  /** @type {Set<string>} runs whose metrics are loaded */
+  #loaded = new Set();
   /** @type {Set<string>} */
   #changed = new Set();
   /** Grows with each load, so that an older one ends. */
@@ -31,14 +35,26 @@ export class RunMetrics {
   }
 
   /**
+   * Return whether the metrics of a run are loaded, so that one that it lacks is known to be missing.
+   *
+   * @param {string} id
+   */
+  isLoaded(id) {
+    return this.#loaded.has(id);
+  }
+
+  /**
    * Load these metrics of all runs, unless they are already.
    *
    * @param {string[]} names
-   * @param {boolean} [again] load them in any case
+   * @param {{ means?: string[], again?: boolean }} [more] means: of newest values of some of them,
+   *   `10:val_loss`; again: load them in any case
    */
-  async want(names, again = false) {
-    const lacking = names.some((name) => !this.#names.includes(name));
-    this.#names = names;
+  async want(names, { means = [], again = false } = {}) {
+    const lacking =
+      names.some((name) => !this.#names.includes(name)) || means.some((mean) => !this.#means.includes(mean));
+    [this.#names, this.#means] = [names, means];
+    if (lacking) this.#loaded.clear();
     if (!names.length || !(lacking || again)) return;
     const load = ++this.#load;
     try {
@@ -90,7 +106,9 @@ export class RunMetrics {
    * @returns {Promise<string | null>} cursor of the next page
    */
   async #ask(which) {
-    const { metrics, next } = await this.api.runMetrics(this.#names, which);
+    const load = this.#load;
+    const { metrics, next } = await this.api.runMetrics(this.#names, { ...which, means: this.#means });
+    if (load === this.#load) for (const id of metrics.keys()) this.#loaded.add(id);
     this.receive(metrics);
     return next;
   }

@@ -9,6 +9,7 @@
  */
 
 import { el, refill } from "../browser/dom.js";
+import { fileName, handBlob } from "../browser/download.js";
 import { button, notice } from "../components/notice.js";
 import { chooseColumns } from "../components/runs/columnchooser.js";
 import { emptyFleet } from "../components/runs/empty.js";
@@ -24,8 +25,8 @@ import { RunMetrics } from "../data/runmetrics.js";
 import { SavedViews } from "../data/savedviews.js";
 import { int } from "../lib/format.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import { metricsOf, moved } from "../lib/runs/columns.js";
-import { asksConfig, filterMetrics, filterProblems, runFilter } from "../lib/runs/filter.js";
+import { columnsOf, meansOf, metricsOf, moved } from "../lib/runs/columns.js";
+import { asksConfig, filterMeans, filterMetrics, filterProblems, runFilter } from "../lib/runs/filter.js";
 import { suggestionsOf } from "../lib/runs/suggestions.js";
 import {
   listing,
@@ -36,6 +37,7 @@ import {
   shelfShown,
   writeFleet,
 } from "../lib/views/fleetview.js";
+import { fleetCsv } from "../lib/runs/fleetcsv.js";
 import { opened } from "../lib/views/savedview.js";
 
 /** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
@@ -83,6 +85,7 @@ class Fleet {
       pin: (id) => this.#pin(id),
       archive: (row) => void this.actions.toggle(row),
       config: (id, key) => this.configs.get(id, key),
+      loaded: (id, kind) => (kind === "config" ? this.configs : this.metrics).isLoaded(id),
       resize: (id, px) => this.set({ widths: { ...this.view.widths, [id]: px } }),
       move: (id, before) => this.set({ columns: moved(this.view.columns, id, before) }),
     });
@@ -102,6 +105,7 @@ class Fleet {
       may: app.session.scope !== "read",
       views: this.viewMenu.node,
       columns: () => this.#chooseColumns(),
+      save: () => this.#saveTable(),
       actions: this.actions,
     });
     this.kiosk = new Kiosk(
@@ -134,6 +138,17 @@ class Fleet {
         return suggestionsOf(names, this.configs.keys);
       },
     });
+  }
+
+  /** Save the listed runs, in this order, with the shown columns. */
+  #saveTable() {
+    const rows = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
+    const text = fleetCsv(
+      rows.flatMap((id) => this.#runs.get(id) ?? []),
+      columnsOf(this.view.columns),
+      (id, key) => this.configs.get(id, key),
+    );
+    handBlob(new Blob([text], { type: "text/csv" }), fileName(["runs"], "csv"));
   }
 
   open() {
@@ -226,7 +241,26 @@ class Fleet {
       await this.#loadNames().catch(() => []); // they are loaded again when the connection is back
     }
     const named = this.#names ? filterMetrics(q, this.#isMetric) : [];
-    await this.metrics.want([...new Set([...metricsOf([...columns, sort]), ...named])], again);
+    const averaged = this.#names ? filterMeans(q, this.#isMetric) : [];
+    await this.metrics.want([...new Set([...metricsOf([...columns, sort]), ...named])], {
+      means: [...new Set([...meansOf([...columns, sort]), ...averaged])],
+      again,
+    });
+  }
+
+  /**
+   * Return whether the filter needs metrics or settings of these runs that are not loaded yet.
+   *
+   * @param {RunRow[]} rows
+   */
+  #isLoading(rows) {
+    const { q } = this.view;
+    const metrics = filterMetrics(q, this.#isMetric).length > 0;
+    const config = asksConfig(q);
+    if (!metrics && !config) return false;
+    return rows.some(
+      ({ id }) => (metrics && !this.metrics.isLoaded(id)) || (config && !this.configs.isLoaded(id)),
+    );
   }
 
   /** Load the names of all series, the most frequent first. */
@@ -340,7 +374,7 @@ class Fleet {
     const matching = all.filter(runFilter(this.view.q, config, this.#isMetric));
     const shown = this.kiosk.only(matching);
     this.table.node.hidden = !shown.length;
-    if (this.#loaded) this.bar.show(all, shown, away);
+    if (this.#loaded) this.bar.show(all, shown, away, this.#isLoading(all));
     this.#arrange(shown);
     this.table.refresh(this.#runs);
   }

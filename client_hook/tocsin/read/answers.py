@@ -42,6 +42,8 @@ class MetricSummary(msgspec.Struct, frozen=True):
     n: int = 0
     """Number of values; ``nonfinite`` of them are NaN, Inf or -Inf."""
     nonfinite: int = 0
+    means: Dict[str, float] = {}
+    """Means of the newest values, by how many."""
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
 """The filter language of the list of runs (web/lib/runs/filter.js), for ``Api.runs``. Pure.
 
 Free text; ``project: name: tag: state: host: health: rule: id:``; numbers such as ``step>1000`` and
-``loss<0.5``; any metric, as in ``val_loss<0.5`` or ``min(val_loss)<0.5``; settings such as
-``config.lr>1e-4``; regular expressions such as ``name~"swin|vit"``. All terms must match; ``OR`` between
-terms, parentheses group, and a ``-`` before a term or a group excludes. Quotes keep spaces.
+``loss<0.5``; any metric, as in ``val_loss<0.5``, ``min(val_loss)<0.5`` or, the mean of its last 10,
+``mean10(val_loss)<0.5``; settings such as ``config.lr>1e-4``; regular expressions such as
+``name~"swin|vit"``. All terms must match; ``OR`` between terms, parentheses group, and a ``-`` before a term
+or a group excludes. Quotes keep spaces.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .answers import Run
 
 _TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)", re.ASCII | re.DOTALL)
 _METRIC = re.compile(r"(.+?)(>=|<=|!=|[=<>])(.*)", re.DOTALL)
-_OF_METRIC = re.compile(r"(last|min|max)\((.+)\)", re.DOTALL)
+_OF_METRIC = re.compile(r"(last|min|max|mean[1-9]\d{0,2}|mean1000)\((.+)\)", re.ASCII | re.DOTALL)
 _CONFIG = re.compile(r"(^|[\s(-])config\.", re.IGNORECASE)
 _INF = re.compile(r"^([+-]?)inf$", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?Infinity", re.ASCII)
@@ -101,6 +102,11 @@ def filter_metrics(text: str, names: Collection[str]) -> list[str]:
     return list(_Parser(text, {}, names).metrics)
 
 
+def filter_means(text: str, names: Collection[str]) -> list[str]:
+    """Return the means in a filter, as ``GET /runs`` takes them: ``10:val_loss``."""
+    return list(_Parser(text, {}, names).means)
+
+
 def may_name_metrics(text: str) -> bool:
     """Return whether a filter has a term that may be about a metric, so that their names are needed."""
     parser = _Parser(text, {}, ())
@@ -159,6 +165,7 @@ class _Parser:
     def __init__(self, text: str, settings: Settings, names: Collection[str]) -> None:
         self.problems: list[Problem] = []
         self.metrics: dict[str, None] = {}
+        self.means: dict[str, None] = {}
         self.asks_metric = False
         self._settings = settings
         self._names = names
@@ -257,10 +264,15 @@ class _Parser:
                 self._expect(token, _KNOWN)
             return None
         self.metrics[name] = None
+        count = kind[4:] if kind.startswith("mean") else ""
+        if count:
+            self.means[f"{count}:{name}"] = None
 
         def holds(run: Run) -> bool:
             metric = run.metrics.get(name)
-            return metric is not None and _holds(getattr(metric, kind), sign, wanted)
+            if metric is None:
+                return False
+            return _holds(metric.means.get(count) if count else getattr(metric, kind), sign, wanted)
 
         return holds
 

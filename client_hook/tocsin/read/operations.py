@@ -14,7 +14,14 @@ from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
 from .errors import NotFoundError, RejectedError, UnreachableError
 from .exchange import Answer, Asking, Found, Request, Streaming, answered
-from .filters import filter_metrics, filter_problems, may_name_metrics, needs_settings, run_filter
+from .filters import (
+    filter_means,
+    filter_metrics,
+    filter_problems,
+    may_name_metrics,
+    needs_settings,
+    run_filter,
+)
 from .following import Following
 from .packed_numbers import RecordPage, SeriesAnswer
 from .table import Table
@@ -109,10 +116,11 @@ class Operations(AnswerChecks):
         metrics = filter_metrics(filter, names)
         if len(metrics) > MOST_METRICS:
             raise RejectedError(f"filter: expected at most {MOST_METRICS} metrics, got {len(metrics)}")
+        asked = {"metrics": metrics or None, "means": filter_means(filter, names) or None}
         after: str | None = None
         while True:
             query = {"project": project, "sparks": False, "limit": RUNS_AT_ONCE, "after": after}
-            page = yield from self._read(Request("/runs", {**query, "metrics": metrics or None}), _Runs)
+            page = yield from self._read(Request("/runs", {**query, **asked}), _Runs)
             for run in page.items:
                 if matches(run):
                     yield Found(run)

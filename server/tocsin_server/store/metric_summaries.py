@@ -1,30 +1,37 @@
-"""Read the newest, lowest and highest value of some series of many runs.
+"""Read the newest, lowest and highest value of some series of many runs, and means of their newest values.
 
 Sealed records are summarized from the coarsest rows of the pyramid that cover them, unsealed ones from the
-tail. A summary is kept with the last record number that it covers, so that the next request reads newer
-records only.
+tail. The newest values are read from the tail and the last chunks. A summary is kept with the last record
+number that it covers, so that the next request reads newer records only.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, Row, and_, func, or_, select
 
+from tocsin_server.core.errors import DamagedError
 from tocsin_server.core.models import F64, Column
 from tocsin_server.store import pyramid
 from tocsin_server.store.arrays import Points
 from tocsin_server.store.chunk_reader import SQL_NUMBERS, tail_records
-from tocsin_server.store.chunks import rows_of
+from tocsin_server.store.chunks import decode_floats, rows_of
 from tocsin_server.store.compactor import chunks_in_row
-from tocsin_server.store.tables import metric, roll, run, series, writer
+from tocsin_server.store.damage import warn_of_records
+from tocsin_server.store.tables import chunk, chunk_dir, metric, roll, run, series, writer
 
 MOST_KEPT = 50_000
 """Summaries of one series of one writer that are kept; about 15 MB."""
+MOST_VALUES = 4_000_000
+"""Newest values that are kept for means; 32 MB."""
+LONGEST_MEAN = 1_000
+"""Maximum number of values in a mean."""
+_CHUNKS_AT_ONCE = 8
 
 
 class MetricSummary(NamedTuple):
@@ -41,12 +48,18 @@ class MetricSummary(NamedTuple):
     max: float | None
     n: int
     nonfinite: int
+    means: Mapping[int, float] | None = None
+    """Means of the newest values of the writer that has ``last``, by how many values; None: not asked for."""
 
 
 class _Kept(NamedTuple):
     upto: int
     """The last record of the writer that is covered."""
     summary: MetricSummary | None
+    depth: int = 0
+    """How many of the newest values are kept."""
+    newest: F64 = np.empty(0)
+    """At most ``depth`` values, oldest first; fewer if the writer has no more."""
 
 
 Key = tuple[str, int, int, int]
@@ -58,51 +71,82 @@ class MetricSummaries:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
+        self._values = 0
+        """Newest values that are kept."""
         self._lock = Lock()
 
     def read(
-        self, connection: Connection, run_ids: Sequence[str], names: Sequence[str]
+        self,
+        connection: Connection,
+        run_ids: Sequence[str],
+        names: Sequence[str],
+        means: Mapping[str, Collection[int]] | None = None,
     ) -> dict[str, dict[str, MetricSummary]]:
-        """Return the summary of each series that a run has, by run and name."""
+        """Return the summary of each series that a run has, by run and name.
+
+        Args:
+            connection: A connection.
+            run_ids: The runs.
+            names: The series.
+            means: For some of them, the numbers of newest values to average, at most LONGEST_MEAN.
+        """
         out: dict[str, dict[str, MetricSummary]] = {run_id: {} for run_id in run_ids}
-        numbers = _numbers(connection, run_ids, names)
+        numbers, means = _numbers(connection, run_ids, names), means or {}
         for row in _writers(connection, list(numbers)):
-            wanted = numbers[row.run_id]
-            for col, summary in self._of_writer(connection, row, list(wanted)).items():
-                if summary is not None:
-                    found, name = out[row.run_id], wanted[col]
-                    found[name] = _over_writers(found[name], summary) if name in found else summary
+            wanted, found = numbers[row.run_id], out[row.run_id]
+            depths = {
+                col: 0 if name in found else max(means.get(name, ()), default=0)
+                for col, name in wanted.items()
+            }
+            for col, kept in self._of_writer(connection, row, depths).items():
+                if kept.summary is not None:
+                    name = wanted[col]
+                    found[name] = (
+                        _over_writers(found[name], kept.summary)
+                        if name in found
+                        else kept.summary._replace(means=_means(kept.newest, means.get(name)))
+                    )
         return out
 
     def _of_writer(
-        self, connection: Connection, row: Row[Any], cols: Sequence[int]
-    ) -> dict[int, MetricSummary | None]:
-        kept = self._get(row, cols)
+        self, connection: Connection, row: Row[Any], depths: Mapping[int, int]
+    ) -> dict[int, _Kept]:
+        cols = list(depths)
+        kept = self._get(row, depths)
         fresh = [col for col in cols if col not in kept]
-        kept |= {col: _Kept(row.sealed_seq, None) for col in fresh}
+        kept |= {col: _Kept(row.sealed_seq, None, depths[col]) for col in fresh}
         if fresh and row.chunks:
-            sealed = _sealed(connection, row, fresh)
-            kept |= {col: _Kept(row.sealed_seq, summary) for col, summary in sealed.items()}
+            for col, summary in _sealed(connection, row, fresh).items():
+                newest = _newest_sealed(connection, row, col, depths[col])
+                kept[col] = _Kept(row.sealed_seq, summary, depths[col], newest)
         first = min(one.upto for one in kept.values()) + 1
         newer = tail_records(connection, row.run_id, row.writer_no, cols, from_seq=first, skip_damaged=True)
         if newer.n or fresh:
             kept = {col: _extended(one, newer, col) for col, one in kept.items()}
             self._put(row, kept)
-        return {col: one.summary for col, one in kept.items()}
+        return kept
 
-    def _get(self, row: Row[Any], cols: Iterable[int]) -> dict[int, _Kept]:
-        """Return what is kept, except what ends before the tail: those records must be read again."""
+    def _get(self, row: Row[Any], depths: Mapping[int, int]) -> dict[int, _Kept]:
+        """Return what is kept, except what must be read again.
+
+        That is what ends before the tail, and what has too few of the newest values.
+        """
         with self._lock:
-            found = {col: self._kept.get(_key(row, col)) for col in cols}
-        return {col: one for col, one in found.items() if one is not None and one.upto >= row.sealed_seq}
+            found = {col: self._kept.get(_key(row, col)) for col in depths}
+        return {
+            col: one
+            for col, one in found.items()
+            if one is not None and one.upto >= row.sealed_seq and one.depth >= depths[col]
+        }
 
     def _put(self, row: Row[Any], kept: Mapping[int, _Kept]) -> None:
         with self._lock:
             for col, one in kept.items():
+                before = self._kept.pop(_key(row, col), None)
                 self._kept[_key(row, col)] = one
-                self._kept.move_to_end(_key(row, col))
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+                self._values += one.newest.size - (before.newest.size if before else 0)
+            while len(self._kept) > MOST_KEPT or self._values > MOST_VALUES:
+                self._values -= self._kept.popitem(last=False)[1].newest.size
 
 
 def metric_names(
@@ -199,6 +243,60 @@ def _sealed(connection: Connection, row: Row[Any], cols: Sequence[int]) -> dict[
     }
 
 
+def _newest_sealed(connection: Connection, row: Row[Any], col: int, depth: int) -> F64:
+    """Return the newest ``depth`` values of a column in the chunks of a writer, or all, oldest first.
+
+    A damaged chunk ends them: the mean is then one of fewer values.
+    """
+    parts: list[F64] = []
+    lacking, below = depth, row.chunks
+    while lacking > 0 and below > 0:
+        bodies = _last_chunks(connection, row, col, below)
+        if not bodies:
+            break
+        for no, rows, codec, body in bodies:
+            try:
+                values = decode_floats(codec, body, rows).v
+            except (DamagedError, ValueError, TypeError) as error:
+                warn_of_records(row.run_id, f"writer {row.writer_no}, chunk {no}", str(error))
+                return _joined(parts, depth)
+            parts.append(values)
+            lacking -= values.size
+            below = no
+    return _joined(parts, depth)
+
+
+def _last_chunks(connection: Connection, row: Row[Any], col: int, below: int) -> list[Any]:
+    """Return number, records, codec and body of the last chunks of a column below a number, newest first."""
+    in_chunk = and_(
+        chunk_dir.c.run_id == chunk.c.run_id,
+        chunk_dir.c.writer_no == chunk.c.writer_no,
+        chunk_dir.c.no == chunk.c.no,
+    )
+    query = (
+        select(chunk.c.no, chunk_dir.c.n, chunk.c.codec, chunk.c.body)
+        .join(chunk_dir, in_chunk)
+        .where(chunk.c.run_id == row.run_id, chunk.c.writer_no == row.writer_no)
+        .where(chunk.c.col_id == col, chunk.c.no < below)
+        .order_by(chunk.c.no.desc())
+        .limit(_CHUNKS_AT_ONCE)
+    )
+    return [(found.no, found.n, found.codec, found.body) for found in connection.execute(query)]
+
+
+def _joined(parts: Sequence[F64], depth: int) -> F64:
+    """Return the last ``depth`` values of parts that are newest first."""
+    return np.concatenate([np.empty(0), *reversed(parts)])[-depth:] if depth else np.empty(0)
+
+
+def _means(newest: F64, counts: Collection[int] | None) -> dict[int, float] | None:
+    """Return the mean of the last values, by how many; NaN if one of them is NaN."""
+    if not counts:
+        return None
+    with np.errstate(all="ignore"):
+        return {count: float(newest[-count:].mean()) for count in counts}
+
+
 def _covering(chunks: int) -> Iterator[Any]:
     """Yield conditions that select rows of the pyramid that cover all chunks once, the coarsest first."""
     low = 0
@@ -222,7 +320,8 @@ def _extended(kept: _Kept, newer: Points, col: int) -> _Kept:
     summary = _of_column(column, points)
     if kept.summary is not None:
         summary = _over_writers(summary, kept.summary)
-    return _Kept(int(newer.seq[-1]), summary)
+    values = np.concatenate([kept.newest, column.v])[-kept.depth :] if kept.depth else kept.newest
+    return _Kept(int(newer.seq[-1]), summary, kept.depth, values)
 
 
 def _of_column(column: Column, points: Points) -> MetricSummary:

@@ -5,7 +5,7 @@ Methods raise database errors (``sqlalchemy.exc``) if the database is unavailabl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection
@@ -110,11 +110,17 @@ class StoreReader:
             return series_window.read_series(connection, run_id, names, asked, max(1, buckets))
 
     def metric_summaries(
-        self, run_ids: Sequence[str], names: Sequence[str]
+        self,
+        run_ids: Sequence[str],
+        names: Sequence[str],
+        means: Mapping[str, Collection[int]] | None = None,
     ) -> dict[str, dict[str, MetricSummary]]:
-        """Return the newest, lowest and highest value of these series, by run and name."""
+        """Return the newest, lowest and highest value of these series, by run and name.
+
+        ``means`` asks for means of so many of the newest values of a series.
+        """
         with self._engine.begin() as connection:
-            return self._summaries.read(connection, run_ids, names)
+            return self._summaries.read(connection, run_ids, names, means)
 
     def metric_names(self, project: str | None, limit: int) -> tuple[list[tuple[str, int]], bool]:
         """Return the most frequent names of series with their numbers of runs, and whether there are more."""

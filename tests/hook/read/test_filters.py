@@ -16,6 +16,7 @@ from tests.import_graph import ROOT
 from tocsin.read.answers import MetricSummary, Reason, Run
 from tocsin.read.filters import (
     Problem,
+    filter_means,
     filter_metrics,
     filter_problems,
     may_name_metrics,
@@ -32,7 +33,8 @@ RUN = Run(
     alerts=2, gpu_util=float("nan"), last={"loss": 0.25, "lr": float("inf")},
     reason=Reason("loss-spike", "warning", "", None, "a"),
     metrics={
-        "val_loss": MetricSummary(0.4, 9, 0.3, 2.5, 10), "mAP50(B)": MetricSummary(0.7, 9, 0.1, 0.8, 10),
+        "val_loss": MetricSummary(0.4, 9, 0.3, 2.5, 10, means={"10": 0.45}),
+        "mAP50(B)": MetricSummary(0.7, 9, 0.1, 0.8, 10),
         "val loss": MetricSummary(float("nan"), 9, None, None, 2, 2), "min(x)": MetricSummary(1.0, 9),
     },
 )  # fmt: skip
@@ -60,7 +62,9 @@ CASES = (
     '"val loss"!=nan', 'min("val loss")<1', "min(x)=1", "min(x)>1", "gone<1", "gone!=1", "Val_loss<1",
     "val_loss:0.4", "min(lr)<1", "min(none)<1", "min()<1", "median(val_loss)<1", "val_loss<x", "val_loss=",
     "state:runinng", "state=run", "state!=lost", "-health:bad", "state:", "health=ok", "HEALTH:Crit",
-    "a=val_loss<1", "min(val_loss)=", "val_loss~1", 'a"b c', "-(config.lr>1) OR x",
+    "mean10(val_loss)<0.5", "mean10(val_loss)<0.45", "mean20(val_loss)<1", "mean0(val_loss)<1",
+    "mean1001(val_loss)<1", "mean1000(gone)<1", "mean(val_loss)<1", "a=val_loss<1", "min(val_loss)=",
+    "val_loss~1", 'a"b c', "-(config.lr>1) OR x",
 )  # fmt: skip
 SCRIPT = """
 import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
@@ -140,6 +144,10 @@ def test_the_metrics_of_a_filter_are_named() -> None:
     """Only those that a run has, each once; vital signs come with every run."""
     text = "(val_loss<1 OR min(val_loss)<2) loss<1 max(mAP50(B))>0 none<1 config.x<1"
     assert filter_metrics(text, NAMES) == ["val_loss", "mAP50(B)"]
+    assert filter_means("mean10(val_loss)<1 OR mean5(mAP50(B))>0 mean3(none)=1", NAMES) == [
+        "10:val_loss",
+        "5:mAP50(B)",
+    ]
 
 
 def test_names_of_metrics_are_needed_only_by_filters_that_may_have_one() -> None:

@@ -33,7 +33,7 @@ def test_the_newest_and_the_extreme_values_of_a_series(database: Database, admit
     found = StoreReader(database).metric_summaries(["r1"], ["v", "none"])["r1"]
     assert list(found) == ["v"]
     assert math.isnan(found["v"].last)
-    assert found["v"][1:] == (7, -1.5, 2.0, 3, 1)
+    assert found["v"][1:6] == (7, -1.5, 2.0, 3, 1)
 
 
 def test_a_series_without_a_finite_value_has_no_extremes(database: Database, admit: Any, put: Put) -> None:
@@ -50,6 +50,53 @@ def test_sealed_and_unsealed_records_count_once(database: Database, admit: Any, 
     sealed(database, 18)
     found = StoreReader(database).metric_summaries(["r1"], ["v"])["r1"]["v"]
     assert found == MetricSummary(values[-1], len(values) - 1, -99.0, 99.0, len(values), 1)
+
+
+@pytest.mark.parametrize("count", [1, 50, 300, 1000])
+def test_a_mean_is_that_of_the_newest_values(database: Database, admit: Any, put: Put, count: int) -> None:
+    """Over the tail and, of a series that few records have, over several chunks."""
+    values = np.random.default_rng(0).normal(size=3 * RECORDS + 100)
+    writer, every = admit().writer, 100
+    for i in range(0, len(values), 500):
+        part = values[i : i + 500]
+        rows = list(range(0, len(part), every))
+        put(batch(writer, i, list(range(i, i + len(part))), v=part, rare=(rows, part[rows])))
+    sealed(database, 3)
+    means = {"v": [count], "rare": [count]}
+    found = StoreReader(database).metric_summaries(["r1"], ["v", "rare"], means)["r1"]
+    assert found["v"].means == {count: values[-count:].mean()}
+    assert found["rare"].means == {count: values[::every][-count:].mean()}
+
+
+def test_a_mean_follows_newer_records_and_longer_ones_are_read(
+    database: Database, admit: Any, put: Put
+) -> None:
+    writer, reader, values = admit().writer, StoreReader(database), np.arange(RECORDS + 300.0)
+    for stop in range(1000, len(values), 500):
+        put(batch(writer, stop - 500, list(range(stop - 500, stop)), v=values[stop - 500 : stop]))
+        for count in (2, 700):
+            found = reader.metric_summaries(["r1"], ["v"], {"v": [count]})["r1"]["v"]
+            assert found.means == {count: values[max(500, stop - count) : stop].mean()}
+
+
+def test_a_mean_is_of_the_newest_attempt_and_keeps_nan(database: Database, admit: Any, put: Put) -> None:
+    for attempt, value in (("a1", 5.0), ("a2", math.nan)):
+        put(batch(admit(attempt=attempt).writer, 0, [0, 1], arrival=ord(attempt[1]), v=[1.0, value]))
+    means = StoreReader(database).metric_summaries(["r1"], ["v"], {"v": [1, 9]})["r1"]["v"].means
+    assert means is not None
+    assert all(map(math.isnan, means.values()))
+
+
+def test_the_values_that_are_kept_for_means_are_bounded(
+    database: Database, admit: Any, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_summaries, "MOST_VALUES", 3)
+    put(batch(admit().writer, 0, [0, 1], a=[1.0, 2.0], b=[3.0, 4.0]))
+    reader = StoreReader(database)
+    for _ in range(2):
+        found = reader.metric_summaries(["r1"], ["a", "b"], {"a": [2], "b": [2]})["r1"]
+        assert {name: one.means for name, one in found.items()} == {"a": {2: 1.5}, "b": {2: 3.5}}
+    assert len(reader._summaries._kept) == 1
 
 
 @pytest.mark.parametrize("first", [10, RECORDS - 3, RECORDS + 10])

@@ -6,7 +6,7 @@
 
 import { el, focusIn, refill } from "../../browser/dom.js";
 import { counted } from "../../lib/format.js";
-import { COLUMNS, columnsOf, MOST_COLUMNS, moved, USUAL } from "../../lib/runs/columns.js";
+import { COLUMNS, columnsOf, LONGEST_MEAN, MOST_COLUMNS, moved, USUAL } from "../../lib/runs/columns.js";
 import { matching } from "../../lib/runs/suggestions.js";
 import { icon } from "../icons.js";
 
@@ -29,6 +29,15 @@ export function chooseColumns(source) {
       oninput: () => find(),
     })
   );
+  const count = /** @type {HTMLInputElement} */ (
+    el("input.plain.amount", {
+      type: "number",
+      min: 1,
+      max: LONGEST_MEAN,
+      value: "10",
+      oninput: () => find(),
+    })
+  );
   const found = el("ul.foundcolumns", { "aria-label": "Metrics and settings" });
   const shown = el("ol.showncolumns", { "aria-label": "Shown columns" });
   const others = el("div.othercolumns", {});
@@ -44,7 +53,12 @@ export function chooseColumns(source) {
         el("button.btn", { type: "button", onclick: () => set(USUAL) }, "Default columns"),
         el("button.btn.primary", { type: "button", onclick: () => dialog.close() }, "Done"),
       ),
-      el("label.field", {}, icon("search"), input),
+      el(
+        "div.row.wrap",
+        {},
+        el("label.field.grow", {}, icon("search"), input),
+        el("label.row.tight", {}, el("span.soft", {}, "Mean of last"), count),
+      ),
       found,
       el("h3.micro", {}, "Shown"),
       shown,
@@ -69,15 +83,20 @@ export function chooseColumns(source) {
   function find() {
     const now = source.columns();
     const { items, more } = matching(known, input.value);
+    const { valid } = count.validity;
+    const averaged = valid && count.value ? String(count.valueAsNumber) : "";
     refill(
       found,
-      ...items.map(({ name, kinds, hint }) =>
+      ...items.map(({ name, kinds, hint, metric }) =>
         el(
           "li",
           {},
           el("span.clip.grow", { title: name }, name),
           el("span.micro.nowrap", {}, hint),
-          ...kinds.map(([id, text]) =>
+          ...[
+            ...kinds,
+            ...(metric && averaged ? [[`mean${averaged}:${name}`, `Mean of ${averaged}`]] : []),
+          ].map(([id, text]) =>
             el(
               "button.btn",
               {

@@ -13,8 +13,9 @@ import { button } from "../notice.js";
 export class FleetBar {
   /**
    * @param {{ view: () => FleetView, set: (change: Partial<FleetView>) => void, may: boolean, views: Node,
-   *   columns: () => void, actions: Pick<import("./fleetactions.js").FleetActions, "archiveAll" | "removeAll"
-   *   | "restoreAll"> }} source may: whether runs can be changed; views: the menu of saved views
+   *   columns: () => void, save: () => void, actions: Pick<import("./fleetactions.js").FleetActions,
+   *   "archiveAll" | "removeAll" | "restoreAll"> }} source may: whether runs can be changed; views: the menu
+   *   of saved views; save: as CSV
    */
   constructor(source) {
     this.source = source;
@@ -52,7 +53,7 @@ export class FleetBar {
   }
 
   #bar() {
-    const { set, views, columns } = this.source;
+    const { set, views, columns, save } = this.source;
     return el(
       "div.bar.fleetbar",
       { role: "search" },
@@ -64,6 +65,12 @@ export class FleetBar {
         { type: "button", "aria-haspopup": "dialog", onclick: columns },
         icon("fleet"),
         "Columns",
+      ),
+      el(
+        "button.btn.wide-only",
+        { type: "button", title: "The listed runs with these columns as CSV", onclick: save },
+        icon("down"),
+        "CSV",
       ),
       this.archived,
       this.deleted,
@@ -117,8 +124,9 @@ export class FleetBar {
    * @param {RunRow[]} all
    * @param {RunRow[]} shown
    * @param {{ archived: number, deleted: number }} away
+   * @param {boolean} loading whether metrics or settings of the filter are not loaded yet
    */
-  show(all, shown, away) {
+  show(all, shown, away, loading) {
     const { archived, deleted } = this.source.view();
     const live = all.filter((row) => row.state === "running" || row.state === "stalled").length;
     const projects = new Set(all.map((row) => row.project)).size;
@@ -137,7 +145,7 @@ export class FleetBar {
     this.deleted.hidden = !away.deleted && !deleted;
     say(this.deleted, `Deleted ${int(away.deleted)}`);
     this.nothing.hidden = shown.length > 0;
-    say(this.nothing, this.#whyNone(all.length));
+    say(this.nothing, loading ? "Loading the values of the filter." : this.#whyNone(all.length));
   }
 
   /** @param {number} all */

@@ -20,7 +20,8 @@ const VITALS = /** @type {const} */ ([
  * @typedef {import("../../lib/runs/columns.js").Column} Column
  *
  * @typedef {{ pick: (id: string) => void, pin: (id: string) => void, archive: (row: RunRow) => void, config:
- *   import("../../lib/runs/columns.js").ConfigOf }} RowActs
+ *   import("../../lib/runs/columns.js").ConfigOf, loaded: (id: string, kind: string) => boolean }} RowActs
+ *   loaded: whether a missing metric or setting is known to be missing
  */
 
 export class FleetRow {
@@ -50,6 +51,7 @@ export class FleetRow {
       icon("box"),
     );
     this.config = acts.config;
+    this.loaded = acts.loaded;
     /** @type {[Column, HTMLElement][]} */
     this.cells = columns.map((column) => [
       column,
@@ -101,10 +103,14 @@ export class FleetRow {
    * @param {RunRow} row
    */
   #own(column, cell, row) {
-    const { kind, name } = column.own ?? { kind: "last", name: "" };
-    const value = kind === "config" ? this.config(row.id, name) : metricOf(row, kind, name);
+    const own = column.own ?? { kind: "last", name: "" };
+    const { kind, name } = own;
+    const value = kind === "config" ? this.config(row.id, name) : metricOf(row, own);
     const metric = kind === "config" ? undefined : row.metrics?.[name];
-    this.#when(cell, [String(value), metric?.step, metric?.n], () => ownCell(column.title, value, metric));
+    const loading = value === undefined && !this.loaded(row.id, kind);
+    this.#when(cell, [String(value), metric?.step, metric?.n, loading], () =>
+      loading ? loadingCell(column.title) : ownCell(column.title, value, metric),
+    );
   }
 
   /**
@@ -367,6 +373,12 @@ function vitalCell(cell, row, vital) {
     }),
   ];
 }
+
+/** @param {string} title */
+const loadingCell = (title) => [
+  el("span.micro.phone.clip", {}, title),
+  el("span.none", { title: "Loading", "aria-label": "loading", role: "img" }, "…"),
+];
 
 /**
  * @param {string} title

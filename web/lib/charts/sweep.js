@@ -1,5 +1,6 @@
 /** A sweep in numbers: how a metric of runs depends on the config keys that differ. */
 
+import { csvOf } from "../csv.js";
 import { flatten, numberOf } from "../flatten.js";
 import { finite } from "./buckets.js";
 import { clip } from "./picture.js";
@@ -230,19 +231,5 @@ export function influencesCsv(rows) {
   const lines = rows.map(({ key, share, rho, chance, n, values, best }) => [
     ...[key, share, rho, chance, n, values, best],
   ]);
-  return [HEADS, ...lines].map((line) => `${line.map(cell).join(",")}\r\n`).join("");
-}
-
-/**
- * A text that a spreadsheet would run as a formula gets an apostrophe in front.
- *
- * @param {unknown} value
- */
-function cell(value) {
-  if (value === null || value === undefined) return "";
-  const text = String(value);
-  const safe = typeof value === "string" && "=+-@\t\r".includes(text[0] ?? " ") ? `'${text}` : text;
-  return [",", '"', "\n", "\r"].some((letter) => safe.includes(letter))
-    ? `"${safe.replaceAll('"', '""')}"`
-    : safe;
+  return csvOf([HEADS, ...lines]);
 }

@@ -1,6 +1,7 @@
 /**
  * Columns of the fleet table: title, width and sort key. Besides those of every run, any metric (`last:NAME`,
- * `min:NAME`, `max:NAME`) and any setting (`config:KEY`) is a column.
+ * `min:NAME`, `max:NAME`, `mean10:NAME` for the mean of its last 10 values) and any setting (`config:KEY`)
+ * is a column.
  */
 
 import { number } from "../exact.js";
@@ -8,20 +9,25 @@ import { number } from "../exact.js";
 /**
  * @typedef {(id: string, key: string) => unknown} ConfigOf a setting of a run, undefined if not set
  *
- * @typedef {"last" | "min" | "max" | "config"} OwnKind
+ * @typedef {"last" | "min" | "max" | "mean" | "config"} OwnKind
+ *
+ * @typedef {{ kind: OwnKind, name: string, count?: string }} Own count: of how many newest values a mean is
  *
  * @typedef {{ id: string, title: string, width: string, by: (row: RunRow, config: ConfigOf) => number |
- *   string | null, down?: boolean, always?: boolean, vital?: boolean, own?: { kind: OwnKind, name: string }
- *   }} Column by: null sorts last; down: descending at the first click; own: added by a user
+ *   string | null, down?: boolean, always?: boolean, vital?: boolean, own?: Own }} Column by: null sorts
+ *   last; down: descending at the first click; own: added by a user
  */
 
 /** At most this many columns are shown; a request for metrics names at most 20. */
 export const MOST_COLUMNS = 40;
-/** @type {Record<OwnKind, (name: string) => string>} */
+/** The most values of a mean. */
+export const LONGEST_MEAN = 1_000;
+/** @type {Record<OwnKind, (name: string, count: string) => string>} */
 const TITLES = {
   last: (name) => name,
   min: (name) => `${name} min`,
   max: (name) => `${name} max`,
+  mean: (name, count) => `${name} mean ${count}`,
   config: (name) => `config.${name}`,
 };
 const NARROWEST_PX = 48;
@@ -123,15 +129,28 @@ export const USUAL = ["name", "alerts", "step", "loss", "grad_norm", "scale", "l
  * @returns {Column | null}
  */
 export function columnOf(id) {
-  const cut = id.indexOf(":");
-  const kind = /** @type {OwnKind} */ (id.slice(0, cut));
-  const name = id.slice(cut + 1);
-  if (cut < 0 || !name || !Object.hasOwn(TITLES, kind)) return COLUMNS.find((each) => each.id === id) ?? null;
+  const own = ownOf(id);
+  if (!own) return COLUMNS.find((each) => each.id === id) ?? null;
+  const { kind, name, count = "" } = own;
   const by =
     kind === "config"
       ? (/** @type {RunRow} */ row, /** @type {ConfigOf} */ config) => sortable(config(row.id, name))
-      : (/** @type {RunRow} */ row) => metricKey(row, kind, name);
-  return { id, title: TITLES[kind](name), width: "7rem", by, down: kind === "max", own: { kind, name } };
+      : (/** @type {RunRow} */ row) => metricKey(row, own);
+  return { id, title: TITLES[kind](name, count), width: "7rem", by, down: kind === "max", own };
+}
+
+/**
+ * @param {string} id
+ * @returns {Own | null}
+ */
+function ownOf(id) {
+  const cut = id.indexOf(":");
+  const [kind, name] = [id.slice(0, cut), id.slice(cut + 1)];
+  if (cut < 0 || !name) return null;
+  const count = /^mean([1-9]\d{0,3})$/.exec(kind)?.[1];
+  if (count) return Number(count) <= LONGEST_MEAN ? { kind: "mean", name, count } : null;
+  const known = kind !== "mean" && Object.hasOwn(TITLES, kind);
+  return known ? { kind: /** @type {OwnKind} */ (kind), name } : null;
 }
 
 /**
@@ -139,22 +158,21 @@ export function columnOf(id) {
  * finite value.
  *
  * @param {RunRow} row
- * @param {OwnKind} kind
- * @param {string} name
+ * @param {Own} own
  */
-export function metricOf(row, kind, name) {
+export function metricOf(row, { kind, name, count = "" }) {
   const found = row.metrics?.[name];
   if (!found || kind === "config") return undefined;
+  if (kind === "mean") return number(found.means?.[count]) ?? undefined;
   return number(found[kind]) ?? number(found.last) ?? undefined;
 }
 
 /**
  * @param {RunRow} row
- * @param {OwnKind} kind
- * @param {string} name
+ * @param {Own} own
  */
-function metricKey(row, kind, name) {
-  const value = metricOf(row, kind, name);
+function metricKey(row, own) {
+  const value = metricOf(row, own);
   return value === undefined ? null : finiteOr(value);
 }
 
@@ -173,6 +191,16 @@ export function metricsOf(ids) {
   const own = ids.flatMap((id) => columnOf(id)?.own ?? []);
   return [...new Set(own.filter(({ kind }) => kind !== "config").map(({ name }) => name))];
 }
+
+/**
+ * Return the means of newest values that columns show, as a request for rows takes them: `10:val_loss`.
+ *
+ * @param {string[]} ids
+ */
+export const meansOf = (ids) => [...new Set(ids.flatMap((id) => columnOf(id)?.own ?? []).flatMap(meanOf))];
+
+/** @param {Own} own */
+const meanOf = ({ name, count }) => (count ? [`${count}:${name}`] : []);
 
 /**
  * @param {string[]} ids

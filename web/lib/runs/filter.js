@@ -1,8 +1,8 @@
 /**
  * The run filter: free text; project:, name:, tag:, state:, host:, health:, rule:; loss<0.5; any metric, as
- * in val_loss<0.5 or min(val_loss)<0.5; config.lr>1e-4; name~"swin|vit" for a regular expression. All terms
- * must match; OR between terms, parentheses group, and `-` before a term or a group excludes. Quotes keep
- * spaces.
+ * in val_loss<0.5, min(val_loss)<0.5 or mean10(val_loss)<0.5, the mean of its last 10 values; config.lr>1e-4;
+ * name~"swin|vit" for a regular expression. All terms must match; OR between terms, parentheses group, and
+ * `-` before a term or a group excludes. Quotes keep spaces.
  *
  * What is not understood is reported with its place; the rest still applies, as one types.
  */
@@ -100,6 +100,14 @@ export const filterProblems = (text, isMetric = no) =>
 export const filterMetrics = (text, isMetric = none) => [...new Parser(text, none, isMetric).metrics];
 
 /**
+ * Return the means of newest values in a filter, as a request for rows takes them: `10:val_loss`.
+ *
+ * @param {string} text
+ * @param {IsMetric} isMetric
+ */
+export const filterMeans = (text, isMetric) => [...new Parser(text, none, isMetric).means];
+
+/**
  * Split into words, parentheses and OR. Quoted words stay together; parentheses within a word, as in
  * "mAP50(B)", belong to it.
  *
@@ -149,6 +157,8 @@ class Parser {
   problems = [];
   /** @type {Set<string>} */
   metrics = new Set();
+  /** Means of newest values: `10:val_loss`. */
+  means = new Set();
   #next = 0;
   #depth = 0;
 
@@ -283,8 +293,10 @@ class Parser {
   #metric(token, word) {
     const [, subject = "", sign = "", wanted = ""] = /^(.+?)(>=|<=|!=|[=<>])(.*)$/s.exec(word) ?? [];
     if (!sign) return null;
-    const [, which = "last", inner = subject] = /^(last|min|max)\((.+)\)$/s.exec(subject) ?? [];
+    const [, which = "last", inner = subject] =
+      /^(last|min|max|mean[1-9]\d{0,2}|mean1000)\((.+)\)$/s.exec(subject) ?? [];
     const kind = /** @type {"last" | "min" | "max"} */ (this.isMetric(subject) ? "last" : which);
+    const count = kind.startsWith("mean") ? kind.slice(4) : "";
     const name = this.isMetric(subject) ? subject : inner;
     const known = this.isMetric(name);
     if (known === undefined) this.metrics.add(name);
@@ -292,7 +304,9 @@ class Parser {
     if (!known && sign !== "=") this.#expect(token, KNOWN);
     if (!known) return null;
     this.metrics.add(name);
-    return (row) => holds(number(row.metrics?.[name]?.[kind]), sign, wanted);
+    if (!count) return (row) => holds(number(row.metrics?.[name]?.[kind]), sign, wanted);
+    this.means.add(`${count}:${name}`);
+    return (row) => holds(number(row.metrics?.[name]?.means?.[count]), sign, wanted);
   }
 
   /**

@@ -3,8 +3,8 @@
 import { counted } from "../format.js";
 
 /**
- * @typedef {{ name: string, hint: string, kinds: [id: string, text: string][] }} Suggestion kinds: the
- *   columns that it can be
+ * @typedef {{ name: string, hint: string, kinds: [id: string, text: string][], metric?: boolean }} Suggestion
+ *   kinds: the columns that it can be, besides the mean of a metric's last values
  */
 
 const MOST = 30;
@@ -18,6 +18,7 @@ export const suggestionsOf = (metrics, settings) => [
   ...metrics.map(({ name, runs }) => ({
     name,
     hint: counted(runs, "run"),
+    metric: true,
     kinds: /** @type {[string, string][]} */ ([
       [`last:${name}`, "Newest"],
       [`min:${name}`, "Lowest"],

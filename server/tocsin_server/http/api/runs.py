@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import anyio.to_thread
 from fastapi import Query
+from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
@@ -22,6 +23,7 @@ from tocsin_server.http.api.resource import resource
 from tocsin_server.http.api.shapes import RunRow, SeriesRow, row_of
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.run_summary import RunSummary
+from tocsin_server.store.metric_summaries import LONGEST_MEAN, MetricSummary
 from tocsin_server.store.results import StoredRun, StoredWriter
 from tocsin_server.store.run_rows import ListedRun, listed
 
@@ -33,6 +35,8 @@ MOST_METRICS = 20
 """Series in one request for the rows of runs."""
 MOST_SUMMARIZED = 500
 """Runs in a page with metrics, which are read from their records."""
+MeanOf = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}:.")]
+"""How many of the newest values of a series, and its name."""
 
 
 class RunList(TypedDict):
@@ -94,6 +98,14 @@ async def list_runs(
             max_length=MOST_METRICS,
         ),
     ] = None,
+    means: Annotated[
+        list[MeanOf] | None,
+        Query(
+            description="Add the mean of so many of the newest values of a series to its entry in `metrics`, "
+            f"as in `10:val_loss`; at most {LONGEST_MEAN:,} values.",
+            max_length=2 * MOST_METRICS,
+        ),
+    ] = None,
 ) -> Response:
     """List the runs, newest first."""
     services = services_of(request)
@@ -102,15 +114,17 @@ async def list_runs(
     chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
     chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
     chosen = _after(chosen, after)
-    limit = min(limit, MOST_SUMMARIZED) if metrics else limit
-    measured = await anyio.to_thread.run_sync(_measured, services, chosen[:limit], metrics or [])
+    averaged = _averaged(means or [])
+    names = list(dict.fromkeys([*(metrics or []), *averaged]))
+    limit = min(limit, MOST_SUMMARIZED) if names else limit
+    measured = await anyio.to_thread.run_sync(_measured, services, chosen[:limit], names, averaged)
     summaries = await services.pipeline.registry.find_all([one.id for one in chosen[:limit]])
     now_ns, rows = services.pipeline.clock(), []
     for one in chosen[:limit]:
         with services.pipeline.jobs.round("rows").isolated(f"run {one.id}"):
             if one.id in summaries:
                 row = summaries[one.id].json(now_ns, sparks=sparks)
-                rows.append(f'{row[:-1]},"metrics":{measured[one.id]}}}' if metrics else row)
+                rows.append(f'{row[:-1]},"metrics":{measured[one.id]}}}' if names else row)
     more = chosen[limit - 1].id if len(chosen) > limit else None
     tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
@@ -121,15 +135,35 @@ def _listed(services: Services) -> list[ListedRun]:
         return listed(connection)
 
 
-def _measured(services: Services, chosen: list[ListedRun], names: list[str]) -> dict[str, str]:
+def _averaged(means: list[str]) -> dict[str, set[int]]:
+    """Return by series of how many of its newest values a mean is asked for."""
+    found: dict[str, set[int]] = {}
+    for text in means:
+        count, _, name = text.partition(":")
+        if int(count) > LONGEST_MEAN:
+            raise Problem(422, subject="means", expected=f"a mean of at most {LONGEST_MEAN} values", got=text)
+        found.setdefault(name, set()).add(int(count))
+    return found
+
+
+def _measured(
+    services: Services, chosen: list[ListedRun], names: list[str], averaged: dict[str, set[int]]
+) -> dict[str, str]:
     """Return the metrics of each run as JSON text."""
     if not names:
         return {}
-    found = services.reader.metric_summaries([one.id for one in chosen], list(dict.fromkeys(names)))
+    found = services.reader.metric_summaries([one.id for one in chosen], names, averaged)
     return {
-        run_id: exact_json.dumps({name: summary._asdict() for name, summary in of_run.items()})
+        run_id: exact_json.dumps({name: _summary(summary) for name, summary in of_run.items()})
         for run_id, of_run in found.items()
     }
+
+
+def _summary(summary: MetricSummary) -> dict[str, Any]:
+    row = summary._asdict()
+    if summary.means is None:
+        del row["means"]
+    return row
 
 
 class Written(ExactJSON):

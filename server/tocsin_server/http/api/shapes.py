@@ -96,7 +96,8 @@ class RunOutcome(TypedDict):
 class MetricSummary(TypedDict):
     """A series of a run: newest value and its step, and extremes of the finite values, null without any.
 
-    ``n`` counts values; ``nonfinite`` of them are NaN, Inf or -Inf.
+    ``n`` counts values; ``nonfinite`` of them are NaN, Inf or -Inf. ``means`` has the mean of each number of
+    newest values that was asked for, of the attempt and rank that ``last`` is of.
     """
 
     last: Number
@@ -105,6 +106,7 @@ class MetricSummary(TypedDict):
     max: float | None
     n: int
     nonfinite: int
+    means: NotRequired[dict[str, Number]]
 
 
 class RunRow(TypedDict):

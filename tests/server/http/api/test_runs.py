@@ -83,6 +83,17 @@ def test_metrics_are_added_to_the_rows(server: Any, trainer: Callable[..., Any])
     assert "metrics" not in server.get("/runs", project="measured")["items"][0]
 
 
+def test_means_of_the_newest_values_are_added(server: Any, trainer: Callable[..., Any]) -> None:
+    """Also of a metric that was not asked for otherwise; too long ones are refused."""
+    trainer(project="averaged").records({"a:b": [9.0, 0.5, 0.25], "c": [1.0, 2.0, math.inf]})
+    (row,) = server.get("/runs", project="averaged", metrics="c", means=["2:a:b", "9:a:b", "2:c"])["items"]
+    assert row["metrics"]["a:b"]["means"] == {"2": 0.375, "9": 3.25}
+    assert row["metrics"]["c"]["means"] == {"2": "Infinity"}
+    for wrong in ("1001:c", "0:c", "c"):
+        answer = httpx.get(f"{server.base}/api/v1/runs?means={wrong}", headers=server.headers)
+        assert (answer.status_code, answer.json()["subject"].split(".")[0]) == (422, "means")
+
+
 def test_too_many_metrics_are_refused(server: Any) -> None:
     """The message names the limit."""
     names = [f"metrics={i}" for i in range(21)]
