@@ -54,6 +54,7 @@ def import_runs(
     destination: Destination,
     project: str | None = None,
     advance: Callable[[int], object] = lambda _records: None,
+    skipped: list[Path] | None = None,
 ) -> Iterator[Outcome]:
     """Import a file, or every run in a folder; yield one result for each.
 
@@ -64,10 +65,11 @@ def import_runs(
         destination: The server, and time limits.
         project: Project of the runs; default: the tracker's, else the folder's name.
         advance: Called with the number of records read since the last call.
+        skipped: Receives the files of a folder that are no training logs.
     """
     default = (root if root.is_dir() else root.resolve().parent).resolve().name or "imported"
     marks, has_delivered = Marks(), False
-    for one in runs_in(root):
+    for one in runs_in(root, skipped):
         if isinstance(one, UnreadableSource):
             yield Outcome(one.path, False, f"{one.path}: {one.why}")
         else:

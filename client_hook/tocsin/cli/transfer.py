@@ -46,21 +46,27 @@ def sync(options: argparse.Namespace) -> int:
 
 def import_(options: argparse.Namespace) -> int:
     """Import past runs from log files, or from a folder of them. Importing again sends only what is new."""
-    from .import_logs import import_runs, summary
+    from ..importers.folder import skipped_text
+    from .import_logs import Outcome, import_runs, summary
 
     if not options.path.exists():
         print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
-    found = []
+    found: list[Outcome] = []
+    skipped: list[Path] = []
     with progress("Importing", unit="records") as bar, _without_warnings():
         destination = _destination(options, spool=False)
-        for outcome in import_runs(options.path, destination, options.project, bar.advance):
+        for outcome in import_runs(options.path, destination, options.project, bar.advance, skipped):
             found.append(outcome)
             if not options.json:
                 bar.print(partial(print_result, outcome.delivered, outcome.text))
     if not options.json:
         for line in summary(found) if found else [f"No log of a known format in {options.path}."]:
             print(line, flush=True)
+    if skipped:
+        found.append(Outcome(options.path, None, skipped_text(options.path, skipped)))
+        if not options.json:
+            print_result(None, found[-1].text)
     return _ended(options, [_imported(outcome) for outcome in found])
 
 

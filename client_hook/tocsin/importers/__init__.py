@@ -172,8 +172,8 @@ def open_log(path: Path) -> Log:
         raise UnreadableLogError(f"{path}: {reason(error)}") from error
     if found is None:
         known = ", ".join(item.name for item in known_formats())
-        got = "no line with a step and a number in it" if path.stat().st_size else "an empty file"
-        raise UnreadableLogError(f"{path}: expected one of {known}; found {got}")
+        why = "no record has a step or a loss" if path.stat().st_size else "the file is empty"
+        raise UnreadableLogError(f"{path}: not a known training log, because {why}. Known formats: {known}")
     return Log(path, found, planned)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .items import Row
-from .names import normal
+from .names import alias, normal
 from .values import is_null, nanoseconds, number
 
 STEP = (
@@ -40,6 +40,17 @@ def flat(fields: Mapping[str, Any], prefix: str = "", depth: int = DEPTH) -> dic
         elif not isinstance(value, (list, tuple)):
             found[name] = value
     return found
+
+
+def is_training(row: Row) -> bool:
+    """Return whether a row is a record of a training: it has a number, and a step, an epoch or a loss."""
+    names = (*row.values, *row.null)
+    return bool(names) and (row.is_placed or any(map(is_signal, names)))
+
+
+def is_signal(name: str) -> bool:
+    """Return whether a name is that of a loss or a gradient norm, which only trainings have."""
+    return "loss" in name.lower() or (alias(name) or ("",))[0] == "grad_norm"
 
 
 class Fields:

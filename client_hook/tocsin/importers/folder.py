@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ..core.values import counted
 from . import BROKEN, UnreadableLogError, open_log, trackers
 from .formats.key_values import FORMAT as KEY_VALUES
 from .source import UnreadableSource, reason
@@ -16,6 +17,19 @@ from .tracker import Folder, Found, Tracker
 
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 """Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
+
+MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv"}
+"""Suffixes of files that are mentioned if they are skipped."""
+MENTIONED = 3
+"""Maximum number of skipped files that are named."""
+
+
+def skipped_text(root: Path, skipped: Sequence[Path]) -> str:
+    """Return a sentence that says which files are no training logs."""
+    names = [str(one.relative_to(root)) for one in skipped[:MENTIONED]]
+    more = len(skipped) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    return f"{root}: {counted(len(skipped), 'file')} skipped, not known as training logs: {listed}"
 
 
 @lru_cache(maxsize=1)
@@ -26,12 +40,17 @@ def known_trackers() -> tuple[Tracker, ...]:
     return tuple(sorted(found, key=lambda tracker: tracker.order))
 
 
-def runs_in(path: Path) -> Iterator[Found]:
+def runs_in(path: Path, skipped: list[Path] | None = None) -> Iterator[Found]:
     """Yield the runs in a file or a folder, sorted by path. Hidden folders and links are not followed.
 
     Files in a folder that are no log are skipped. A file that belongs to a tracker and cannot be read is
     yielded with the reason, and so is a single file of no known format.
+
+    Args:
+        path: The file or folder.
+        skipped: Receives the skipped files that could be logs by their names.
     """
+    skipped = [] if skipped is None else skipped
     if not path.is_dir():
         found = list(_claimed(Folder(path.parent, frozenset({path.name}), frozenset()))[0])
         yield from found or [_log(path)]
@@ -41,7 +60,7 @@ def runs_in(path: Path) -> Iterator[Found]:
         folder = Folder(Path(place), frozenset(_visible(files)), frozenset(_visible(folders)))
         found, left = _claimed(folder)
         folders[:] = [name for name in folders if name in left.folders]
-        logs = [log for name in sorted(left.files) if (log := _log_in_folder(folder.path / name))]
+        logs = [log for name in sorted(left.files) if (log := _log_in_folder(folder.path / name, skipped))]
         yield from sorted([*found, *logs], key=lambda run: str(run.path))
 
 
@@ -76,12 +95,14 @@ def _log(path: Path) -> Found:
         return UnreadableSource(path, reason(error))
 
 
-def _log_in_folder(path: Path) -> Found | None:
+def _log_in_folder(path: Path, skipped: list[Path]) -> Found | None:
     """Return the log at ``path``, or None if it is something else."""
     if not path.is_file():
         return None
     try:
         log = open_log(path)
     except UnreadableLogError:
+        if Path(path.name.removesuffix(".gz")).suffix in MAYBE:
+            skipped.append(path)
         return None
     return None if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES else log

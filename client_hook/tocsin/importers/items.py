@@ -52,6 +52,11 @@ class Row:
     binary: bool = False
     """The values were stored as floats, not printed."""
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether it has a step, an epoch or an iteration."""
+        return self.step is not None or self.epoch is not None or self.iteration is not None
+
 
 @dataclass(slots=True)
 class Restart:

@@ -97,7 +97,7 @@ def diagnose(
 def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
     """Yield path and result of each run, or None and the reason why it cannot be read."""
     from tocsin.importers import UnreadableLogError, UnreadableSource
-    from tocsin.importers.folder import runs_in
+    from tocsin.importers.folder import runs_in, skipped_text
     from tocsin_server.offline.replay import evaluate_log
 
     for path in paths:
@@ -108,7 +108,8 @@ def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
                 yield str(path), None, str(error)
             continue
         is_empty = True
-        for source in runs_in(path):
+        skipped: list[Path] = []
+        for source in runs_in(path, skipped):
             is_empty = False
             if isinstance(source, UnreadableSource):
                 yield str(source.path), None, f"{source.path}: {source.why}"
@@ -123,6 +124,8 @@ def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
                 yield result.path, result, ""
         if is_empty:
             yield str(path), None, f"{path}: no log of a known format in this folder"
+        elif skipped:
+            print(f"tocsin-server: {skipped_text(path, skipped)}", file=sys.stderr)
 
 
 def _name(source: Source) -> str:

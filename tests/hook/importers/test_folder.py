@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from torch.utils.tensorboard import SummaryWriter
 
-from tocsin.importers.folder import name_in, runs_in
+from tests.import_graph import ROOT
+from tocsin.importers.folder import name_in, runs_in, skipped_text
 from tocsin.importers.items import LogRecord
 from tocsin.importers.settings_file import scalars
 
@@ -91,3 +92,15 @@ def test_scalars_of_a_settings_file_are_read(tmp_path: Path, text: str, settings
     (tmp_path / "hparams.yaml").write_text(text)
     read = scalars(tmp_path / "hparams.yaml")
     assert {name: value for name, value in read.items() if value == value} == settings
+
+
+def test_files_that_are_no_training_logs_are_named(tmp_path: Path) -> None:
+    """The Grafana dashboard among them is JSON with lists of numbers."""
+    dashboard = ROOT / "examples" / "grafana" / "dashboards" / "tocsin.json"
+    (tmp_path / "dashboard.json").write_text(dashboard.read_text("utf-8"), "utf-8")
+    for name in ("a.json", "b.json", "c.json", "notes.md"):
+        (tmp_path / name).write_text("{}")
+    skipped: list[Path] = []
+    assert not list(runs_in(tmp_path, skipped))
+    text = "4 files skipped, not known as training logs: a.json, b.json, c.json and 1 more"
+    assert skipped_text(tmp_path, skipped) == f"{tmp_path}: {text}"

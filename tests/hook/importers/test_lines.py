@@ -64,7 +64,26 @@ def test_lines_that_cannot_be_read_are_counted_and_named(written: Written) -> No
 def test_a_file_of_no_known_format_says_so(tmp_path: Path) -> None:
     """The error lists the expected formats."""
     (tmp_path / "poem.txt").write_text("The sea is calm to-night.\n")
-    with pytest.raises(UnreadableLogError, match=r"expected one of .*TensorBoard events"):
+    with pytest.raises(UnreadableLogError, match=r"not a known training log.*TensorBoard events"):
         open_log(tmp_path / "poem.txt")
     with pytest.raises(UnreadableLogError, match="No such file"):
         open_log(tmp_path / "missing.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("settings.json", '{"lr": 0.001, "steps": 1000, "batch_size": 32}'),
+        ("results.json", '{"loss": 0.25, "accuracy": 0.9}'),
+        ("coco.json", '{"annotations": [{"id": 1, "area": 2.5}, {"id": 2, "area": 3.5}]}'),
+        ("data.jsonl", '{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n'),
+        ("list.json", '[{"id": 1, "price": 3}, {"id": 2, "price": 4}]'),
+        ("pretty.json", '{\n"id": 1\n}\n{\n"id": 2\n}\n'),
+        ("models.csv", "model,accuracy\na,0.5\nb,0.6\n"),
+    ],
+)
+def test_data_without_a_step_or_a_loss_is_no_log(tmp_path: Path, name: str, text: str) -> None:
+    """Neither are single objects, such as settings and results."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UnreadableLogError, match="not a known training log"):
+        open_log(tmp_path / name)

@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_read_is_status_2(broken: Path, tmp_path: Path) ->
     status, out = run(tmp_path / "poem.txt", broken, "--json")
     poem, log = json.loads(out)["files"]
     assert status == 2
-    assert "expected one of" in poem["error"]
+    assert "not a known training log" in poem["error"]
     assert log["records"] == 110
 
 

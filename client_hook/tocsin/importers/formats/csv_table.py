@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from ..assembly import HEADER
-from ..fields import Fields, role_of
+from ..fields import Fields, is_signal, role_of
 from ..format import Format, Head, TextReader
 from ..items import Fact, Parsed, Restart, Row, Unread
 from ..names import alias
@@ -115,6 +115,10 @@ def is_header(cells: list[str]) -> bool:
     return any(alias(cell) is not None or role_of(cell) in ("step", "epoch") for cell in named)
 
 
+def _is_of_training(name: str) -> bool:
+    return role_of(name) in ("step", "iteration", "epoch") or is_signal(name)
+
+
 def _is_no_name(cell: str) -> bool:
     return text_number(cell) is not None or not _NAME.match(cell) or _VALUE.search(cell) is not None
 
@@ -125,7 +129,9 @@ def header_of(head: Head) -> list[str]:
     if not head.first or len(lines) < 2:
         return []
     cells = _without_run(_cells(lines[0], delimiter_of(lines[0])))
-    if not is_header(cells) or all(alias(cell) is None for cell in cells):
+    if all(alias(cell) is None for cell in cells) or not any(map(_is_of_training, cells)):
+        return []
+    if not is_header(cells):
         return []
     second = _cells(lines[1], delimiter_of(lines[0]))
     filled = len(second) == len(cells) and any(text_number(cell) is not None for cell in second)

@@ -15,7 +15,7 @@ from ..format import Format, Head
 from ..items import Parsed, Row, Unread
 from ..lines import Characters
 from ..values import printed
-from .json_lines import JsonLinesParser, loaded
+from .json_lines import JsonLinesParser, count_records, loaded
 
 OBJECT_LIMIT = 4 << 20
 """Objects with more characters are skipped."""
@@ -127,8 +127,13 @@ def _history(head: Head) -> int:
     )
 
 
+def _records(start: re.Pattern[str], head: Head) -> int:
+    found = DocumentReader(start).feed(head.data)
+    return count_records(item for item in found if isinstance(item, Row))
+
+
 def _list(head: Head) -> int:
-    return int(head.first and bool(_LIST.match(head.text[:4096])))
+    return _records(_LIST, head) if head.first and _LIST.match(head.text[:4096]) else 0
 
 
 def _is_pretty(head: Head) -> bool:
@@ -137,14 +142,18 @@ def _is_pretty(head: Head) -> bool:
     return head.first and first.startswith("{") and loaded(first) is None
 
 
+def _is_rows(head: Head) -> bool:
+    return _is_pretty(head) and bool(_BETWEEN.search(head.text))
+
+
 def _rows(head: Head) -> int:
-    return int(_is_pretty(head) and bool(_BETWEEN.search(head.text)))
+    return _records(_ROW, head) if _is_rows(head) else 0
 
 
 def _named(head: Head) -> int:
     alone = head.first and head.text.strip().startswith("{") and "\n" not in head.text.strip()
-    complete = alone or (_is_pretty(head) and not _rows(head))
-    return int(complete and bool(_NAMED.search(head.text[: 1 << 16])))
+    complete = alone or (_is_pretty(head) and not _is_rows(head))
+    return _records(_NAMED, head) if complete and _NAMED.search(head.text[: 1 << 16]) else 0
 
 
 FORMAT = Format(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
-from ..fields import Fields, flat
-from ..format import Format, Head, TextReader
+from ..fields import Fields, flat, is_signal, is_training
+from ..format import ENOUGH, Format, Head, TextReader
 from ..items import Parsed, Row, Unread
 from ..values import number as as_number
 from ..values import printed
@@ -63,8 +64,20 @@ class JsonLinesParser:
         return row if row.values or row.null else None
 
 
+def count_records(rows: Iterable[Row]) -> int:
+    """Return the number of records of a training, or 0 if the objects are something else.
+
+    Settings and results are single objects too, so a single record needs a step and a loss.
+    """
+    found = [row for row in islice(rows, ENOUGH) if is_training(row)]
+    is_alone = len(found) == 1 and not (found[0].is_placed and any(map(is_signal, found[0].values)))
+    return 0 if is_alone else len(found)
+
+
 def _sniff(head: Head) -> int:
-    return len(objects(head))
+    parser = JsonLinesParser()
+    rows = (parser.row(value, number) for number, value in enumerate(objects(head), 1))
+    return count_records(row for row in rows if row is not None)
 
 
 FORMAT = Format("JSON lines", 50, _sniff, lambda: TextReader(JsonLinesParser(), phrases=False))

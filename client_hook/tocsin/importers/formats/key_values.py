@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 
 from ..evaluations import announces_evaluation, is_part
-from ..format import line_format
+from ..format import Head, line_format
 from ..items import Parsed, Row
 from ..names import alias, normal
 from ..values import NUMBER, is_null, text_number
@@ -200,4 +201,12 @@ def _has_loss(row: Row) -> bool:
     return any((found := alias(name)) is not None and found[0] == "loss" for name in row.values)
 
 
-FORMAT = line_format("key=value lines", 90, KeyValueParser)
+_LINES = line_format("key=value lines", 90, KeyValueParser)
+
+
+def _sniff(head: Head) -> int:
+    """Count the lines with a step; those of a JSON document, such as results, are none."""
+    return 0 if head.name.endswith((".json", ".jsonl")) else _LINES.sniff(head)
+
+
+FORMAT = replace(_LINES, sniff=_sniff)
