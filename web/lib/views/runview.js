@@ -18,16 +18,16 @@ import { readX, xPairs } from "./xaxis.js";
  *   charts (lib/charts/customchart.js); shut: collapsed sections; open: sections that are collapsed at first
  */
 
+/** @type {Pick<View, "from" | "to" | "follow" | "span">} */
+export const ALL_STEPS = { from: null, to: null, follow: null, span: null };
+
 /** @type {View} */
 export const WHOLE = {
-  from: null,
-  to: null,
-  follow: null,
+  ...ALL_STEPS,
   at: null,
   alert: null,
   x: "step",
   logX: false,
-  span: null,
   smooth: 0,
   smoothing: "ema",
   ...AUTOMATIC,
