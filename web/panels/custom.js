@@ -52,6 +52,10 @@ export class CustomPanel extends Panel {
     this.plot.before(this.problem);
   }
 
+  get names() {
+    return this.resolved.names;
+  }
+
   /** @param {string[]} known series of the run */
   offer(known) {
     this.resolved = resolve(this.kind.name, known);

@@ -3,26 +3,25 @@
  * and cross line of the vital signs. Only visible panels are loaded and drawn.
  *
  * Data: its own feed (data/feed.js); what is drawn, and how, comes from the page (scene). Draws:
- * panels/plot.js, from lib/charts/picture.js.
+ * panels/plot.js, from lib/charts/picture.js, in panels/panelsections.js.
  */
 
-import { el, focusIn, refill, say } from "../browser/dom.js";
-import { readOpen, writeOpen } from "../browser/opensections.js";
-import { icon } from "../components/icons.js";
+import { el, say } from "../browser/dom.js";
 import { LayoutMenu } from "../components/runs/layoutmenu.js";
+import { MetricsHead } from "../components/runs/metricshead.js";
 import { seriesValues } from "../components/runs/valuetable.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
-import { CUSTOM, givenFor, PINNED, RANKS, sections, SHUT_AT_FIRST } from "../lib/charts/sections.js";
-import { counted } from "../lib/format.js";
+import { givenFor, sections } from "../lib/charts/sections.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { Arranging } from "./arranging.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
 import { isMetric, metric } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
+import { PanelSections } from "./panelsections.js";
 import { RankCard } from "./rankcard.js";
 import { freePanel } from "./runpanels/index.js";
 import { margins } from "./figure.js";
@@ -37,6 +36,7 @@ const SETTLE_MS = 90;
 /**
  * @typedef {import("../lib/views/runview.js").View} View
  * @typedef {import("../lib/charts/sections.js").Section} Section
+ * @typedef {import("./panelmenu.js").AnyPanel} AnyPanel
  */
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
@@ -47,14 +47,10 @@ const SETTLE_MS = 90;
  */
 
 export class MetricPanels {
-  /** @type {string[]} */
-  names = [];
   /** @type {string[]} all series of the run */
   all = [];
-  /** @type {Map<string, Panel>} */
-  panels = new Map();
-  /** @type {Map<string, import("./runpanels/index.js").FreePanel>} those that are not drawn over steps */
-  free = new Map();
+  /** @type {Map<string, AnyPanel>} */
+  #panels = new Map();
   /** @type {Section[]} */
   list = [];
   /** @type {Set<string>} */
@@ -63,9 +59,6 @@ export class MetricPanels {
   window = { from: null, to: null };
   /** @type {number | null} */
   step = null;
-  key = "";
-  /** Sections that this browser keeps open. */
-  kept = readOpen();
 
   /**
    * @param {App} app
@@ -79,40 +72,19 @@ export class MetricPanels {
       url: (/** @type {string} */ hash) => app.api.mediaUrl(run, hash),
       content: (/** @type {string} */ hash) => app.api.mediaContent(run, hash),
     };
+    const { view, set } = source;
     this.layout = new LayoutMenu(app.api, {
       may: app.session.scope !== "read",
-      view: source.view,
-      set: source.set,
+      view,
+      set,
       first: source.first,
     });
-    this.arranging = new Arranging({ list: () => this.list, view: source.view, set: source.set });
-    this.count = el("span.muted");
-    this.input = /** @type {HTMLInputElement} */ (
-      el("input", {
-        placeholder: "filter: act/|opt/",
-        spellcheck: "false",
-        title: "Part of a name; | for alternatives, * for any text, ^ and $ for the ends",
-        "aria-label": "Filter metrics by name",
-        oninput: () => this.#found(),
-      })
-    );
-    this.grid = el("div.sections", {
-      onpointermove: (/** @type {PointerEvent} */ event) => source.hover(this.#stepAt(event)),
-      onpointerleave: () => source.hover(null),
-    });
-    onPlotClick(this.grid, (event) => this.#stepAt(event), source.clicked);
-    this.failure = el("p.soft.pad", { hidden: true });
-    this.nothing = el("p.muted.pad", { hidden: true });
-    this.head = el(
-      "div.sec",
-      { hidden: true },
-      el("h2", {}, "Metrics"),
-      this.count,
-      el("span.grow"),
-      el("button.btn", { type: "button", onclick: () => source.compose() }, "Add chart"),
+    this.arranging = new Arranging({ list: () => this.list, view, set });
+    this.head = new MetricsHead(
+      { find: (find) => set({ find }), compose: () => source.compose() },
       this.layout.node,
-      el("label.field", {}, icon("search"), this.input),
     );
+    this.failure = el("p.soft.pad", { hidden: true });
     this.feed = new Feed(app.api, app.live, run, {
       changed: (_, grew) => {
         this.failure.hidden = true;
@@ -121,7 +93,23 @@ export class MetricPanels {
       failed: (error) => this.#fail(error),
     });
     this.ranks = new RankCard(app, run);
+    this.sections = new PanelSections({
+      view,
+      set,
+      node: (name) => this.#node(name),
+      keep: (shown) => this.#keep(shown),
+      ranks: this.ranks.node,
+    });
+    const { grid } = this.sections;
+    grid.addEventListener("pointermove", (event) => source.hover(this.#stepAt(event)));
+    grid.addEventListener("pointerleave", () => source.hover(null));
+    onPlotClick(grid, (event) => this.#stepAt(event), source.clicked);
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "300px" });
+  }
+
+  /** The charts that are drawn over steps. */
+  get panels() {
+    return [...this.#panels.values()].filter((panel) => panel instanceof Panel);
   }
 
   /**
@@ -134,9 +122,7 @@ export class MetricPanels {
     this.ranks.show(writers, this.window);
     if (this.ranks.count === count && sorted.join("\n") === this.all.join("\n")) return;
     this.all = sorted;
-    this.names = sorted.filter(isMetric);
-    for (const panel of this.panels.values()) if (panel instanceof CustomPanel) panel.offer(sorted);
-    for (const panel of this.free.values()) panel.offer(sorted);
+    for (const panel of this.#panels.values()) panel.offer(sorted);
     this.arrange();
     this.#ask();
   }
@@ -144,157 +130,53 @@ export class MetricPanels {
   /** Apply sections, pins, order and filter of the view. */
   arrange() {
     const view = this.source.view();
-    const found = sections(this.names, view, view.panels, givenFor(this.all, this.ranks.count));
-    this.list = found;
-    if (this.input.value !== view.find && document.activeElement !== this.input) this.input.value = view.find;
-    const shown = found.reduce((sum, { names }) => sum + names.filter((each) => !customOf(each)).length, 0);
-    const look = [view.shut, view.open, this.kept, view.find, view.full, view.sizes];
-    const key = JSON.stringify([this.list, ...look]);
-    this.head.hidden = !this.all.length;
-    say(
-      this.count,
-      shown < this.names.length ? `${shown} of ${this.names.length}` : counted(this.names.length, "metric"),
-    );
-    this.nothing.hidden = shown > 0 || !this.names.length;
-    say(this.nothing, `No metric matches “${view.find}”.`);
-    if (key !== this.key) this.#build(view);
-    this.key = key;
+    const names = this.all.filter(isMetric);
+    this.list = sections(names, view, view.panels, givenFor(this.all, this.ranks.count));
+    const shown = this.list.flatMap((section) => section.names).filter((name) => !customOf(name)).length;
+    this.head.show({ any: this.all.length > 0, total: names.length, shown, find: view.find });
+    this.sections.show(this.list);
   }
 
-  /** @param {View} view */
-  #build(view) {
-    const focus =
-      document.activeElement instanceof HTMLElement && this.grid.contains(document.activeElement)
-        ? (document.activeElement.dataset.grip ?? null)
-        : null;
-    const shown = new Set(
-      this.list.flatMap((section) => (this.#isShut(section.key, view) ? [] : section.names)),
-    );
-    for (const [name, panel] of this.panels) if (!shown.has(name)) this.#drop(name, panel);
-    for (const [name, panel] of this.free) {
+  /**
+   * Drop the charts that are not shown.
+   *
+   * @param {Set<string>} shown
+   */
+  #keep(shown) {
+    for (const [name, panel] of this.#panels) {
       if (shown.has(name)) continue;
       this.watcher.unobserve(panel.node);
-      panel.close();
-      this.free.delete(name);
+      if (panel instanceof Panel) this.source.plots()?.drop(panel.plot);
+      else panel.close();
+      this.#panels.delete(name);
       this.near.delete(name);
     }
-    refill(this.grid, ...this.list.map((section) => this.#section(section, view)));
-    if (focus !== null) focusIn(this.grid, `[data-grip="${CSS.escape(focus)}"]`);
+  }
+
+  /** @param {string} name */
+  #node(name) {
+    const { node } = this.#panels.get(name) ?? this.#make(name);
+    node.classList.toggle("is-full", this.source.view().full === name);
+    this.arranging.fit(node, name);
+    return node;
   }
 
   /**
    * @param {string} name
-   * @param {Panel} panel
-   */
-  #drop(name, panel) {
-    this.watcher.unobserve(panel.node);
-    this.source.plots()?.drop(panel.plot);
-    this.panels.delete(name);
-    this.near.delete(name);
-  }
-
-  /**
-   * @param {Section} section
-   * @param {View} view
-   */
-  #section(section, view) {
-    const shut = this.#isShut(section.key, view);
-    const grid = el(
-      "div.grid2",
-      { hidden: shut },
-      ...(shut ? [] : section.names.map((name) => this.#panel(name, view).node)),
-    );
-    const toggle = () => this.#toggle(section.key, shut);
-    return el(
-      "section.series-section",
-      {
-        "data-section":
-          { [PINNED]: "pinned", [CUSTOM]: "custom", [RANKS]: "ranks" }[section.key] ?? section.key,
-      },
-      el(
-        "h3",
-        {},
-        el(
-          "button.linkish.sectionhead",
-          { type: "button", "aria-expanded": String(!shut), onclick: toggle },
-          el("span.arrow", { "aria-hidden": "true" }, shut ? "▸" : "▾"),
-          section.key === PINNED ? icon("pin") : null,
-          section.title,
-          el("span.muted", {}, String(section.names.length)),
-        ),
-      ),
-      section.key === RANKS && !shut ? this.ranks.node : null,
-      grid,
-    );
-  }
-
-  /**
-   * Return whether a section is collapsed. A filter opens what it finds.
-   *
-   * @param {string} key
-   * @param {View} view
-   */
-  #isShut(key, { shut, open, find }) {
-    if (!SHUT_AT_FIRST.includes(key)) return shut.includes(key);
-    return !find && ![...open, ...this.kept].includes(key);
-  }
-
-  /**
-   * Open or collapse a section. This browser keeps what is collapsed at first.
-   *
-   * @param {string} key
-   * @param {boolean} shut
-   */
-  #toggle(key, shut) {
-    const { shut: before, open } = this.source.view();
-    const turned = (/** @type {string[]} */ keys, /** @type {boolean} */ on) =>
-      on ? [...new Set([...keys, key])] : keys.filter((each) => each !== key);
-    if (!SHUT_AT_FIRST.includes(key)) return this.source.set({ shut: turned(before, !shut) });
-    this.kept = turned(this.kept, shut);
-    writeOpen(this.kept);
-    this.source.set({ open: turned(open, shut) });
-  }
-
-  /**
-   * @param {string} name
-   * @param {View} view
-   * @returns {{ node: HTMLElement }}
-   */
-  #panel(name, view) {
-    const known = this.panels.get(name) ?? this.free.get(name) ?? this.#make(name);
-    known.node.classList.toggle("is-full", view.full === name);
-    this.arranging.fit(known.node, name);
-    return known;
-  }
-
-  /**
-   * @param {string} name
-   * @returns {{ node: HTMLElement }}
+   * @returns {AnyPanel}
    */
   #make(name) {
-    const grip = this.arranging.grip(name);
-    const free = freePanel(name, { grip, menuOf: this.source.menuOf, media: this.media });
-    if (free) {
-      free.offer(this.all);
-      this.free.set(name, free);
-      this.arranging.accept(free.node, name);
-      free.node.append(this.arranging.corner(free.node, name));
-      this.watcher.observe(free.node);
-      return free;
-    }
-    const frame = { tag: "section.card.panel", grip, menuOf: this.source.menuOf };
-    const panel = customOf(name) ? new CustomPanel(name, frame) : new Panel(metric(name), frame);
-    if (panel instanceof CustomPanel) panel.offer(this.all);
+    const { menuOf } = this.source;
+    const frame = { tag: "section.card.panel", grip: this.arranging.grip(name), menuOf };
+    const free = freePanel(name, { ...frame, media: this.media });
+    const panel = free ?? (customOf(name) ? new CustomPanel(name, frame) : new Panel(metric(name), frame));
+    panel.offer(this.all);
     panel.node.append(this.arranging.corner(panel.node, name));
-    panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
+    if (!free) panel.node.append(el("i.hair", { hidden: true, "aria-hidden": "true" }));
     this.arranging.accept(panel.node, name);
-    this.panels.set(name, panel);
+    this.#panels.set(name, panel);
     this.watcher.observe(panel.node);
     return panel;
-  }
-
-  #found() {
-    this.source.set({ find: this.input.value });
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
@@ -317,13 +199,12 @@ export class MetricPanels {
   }
 
   /**
-   * Return the series that a chart reads.
+   * Return the series that a chart reads, also of vital signs.
    *
    * @param {string} name
    */
   seriesOf(name) {
-    const panel = this.panels.get(name);
-    return this.free.get(name)?.names ?? (panel instanceof CustomPanel ? panel.resolved.names : [name]);
+    return this.#panels.get(name)?.names ?? [name];
   }
 
   /**
@@ -332,9 +213,7 @@ export class MetricPanels {
    * @param {string} name
    */
   valuesOf(name) {
-    const panel = this.panels.get(name);
-    const values = this.free.get(name)?.values() ?? (panel instanceof CustomPanel ? panel.values() : null);
-    return values ?? seriesValues(name);
+    return this.#panels.get(name)?.values() ?? seriesValues(name);
   }
 
   /** @param {string} name */
@@ -345,11 +224,11 @@ export class MetricPanels {
   /**
    * Return the lines of a chart. Only those of composed charts have names.
    *
-   * @param {string} name
+   * @param {Panel} panel
    * @returns {import("../lib/charts/customchart.js").CustomData[]}
    */
-  #lines(name) {
-    const panel = this.panels.get(name);
+  #lines(panel) {
+    const { name } = panel.kind;
     const get = (/** @type {string} */ each) => this.feed.set.get(each);
     if (!(panel instanceof CustomPanel)) return [{ name: "", layers: get(name), ink: "", dash: "" }];
     return panel.data(get, this.feed.ready && this.#loaded(name));
@@ -362,7 +241,7 @@ export class MetricPanels {
    * @param {number} step
    */
   linesAt(panel, step) {
-    return panel instanceof CustomPanel ? recordedFirst(this.#lines(panel.kind.name), step) : undefined;
+    return panel instanceof CustomPanel ? recordedFirst(this.#lines(panel), step) : undefined;
   }
 
   /** @param {StepWindow} window */
@@ -379,16 +258,20 @@ export class MetricPanels {
     const { left, right } = margins();
     const [a, b] = scene.range;
     const share = step === null ? -1 : (scene.timeline.toX(step) - a) / (b - a);
-    for (const name of this.near) {
-      this.free.get(name)?.showAt(step);
-      const panel = this.panels.get(name);
-      if (!panel) continue;
-      const hair = /** @type {HTMLElement | null} */ (panel?.node.lastElementChild);
-      panel?.showAt(this.#lines(name)[0]?.layers ?? [], step, scene.timeline);
-      if (!hair) continue;
+    for (const panel of this.#visible()) {
+      if (!(panel instanceof Panel)) {
+        panel.showAt(step);
+        continue;
+      }
+      panel.showAt(this.#lines(panel)[0]?.layers ?? [], step, scene.timeline);
+      const hair = /** @type {HTMLElement} */ (panel.node.lastElementChild);
       hair.hidden = !(share >= 0 && share <= 1);
       hair.style.setProperty("--x", `calc(${left}px + (100% - ${left + right}px) * ${share.toFixed(4)})`);
     }
+  }
+
+  #visible() {
+    return [...this.near].flatMap((name) => this.#panels.get(name) ?? []);
   }
 
   /**
@@ -411,24 +294,22 @@ export class MetricPanels {
 
   draw() {
     const plots = this.source.plots();
-    for (const name of this.near) this.free.get(name)?.draw((each) => this.feed.set.get(each));
-    if (!plots || !this.feed.ready) return;
-    for (const name of this.near) {
-      const panel = this.panels.get(name);
-      if (panel) plots.draw(panel.plot, (width) => this.#drawn(name, panel, width));
+    const ready = plots && this.feed.ready;
+    for (const panel of this.#visible()) {
+      if (!(panel instanceof Panel)) panel.draw((each) => this.feed.set.get(each));
+      else if (ready) plots.draw(panel.plot, (width) => this.#drawn(panel, width));
     }
-    this.showAt(this.step);
+    if (ready) this.showAt(this.step);
   }
 
   /**
-   * @param {string} name
    * @param {Panel} panel
    * @param {number} width
    * @returns {import("./figure.js").Drawn | null}
    */
-  #drawn(name, panel, width) {
-    if (!this.#loaded(name)) return null;
-    const [first, ...beside] = this.#lines(name);
+  #drawn(panel, width) {
+    if (!this.#loaded(panel.kind.name)) return null;
+    const [first, ...beside] = this.#lines(panel);
     const layers = first?.layers ?? [];
     const scene = this.source.scene();
     const full = panel.node.classList.contains("is-full");
@@ -461,7 +342,7 @@ export class MetricPanels {
     clearTimeout(this.settling);
     this.watcher.disconnect();
     this.ranks.close();
-    for (const panel of this.free.values()) panel.close();
+    for (const panel of this.#panels.values()) if (!(panel instanceof Panel)) panel.close();
     this.feed.close();
   }
 }

@@ -83,6 +83,27 @@ export class Panel {
     this.log = false;
   }
 
+  /** The series that it shows. */
+  get names() {
+    return [this.kind.name];
+  }
+
+  /**
+   * The columns of its table of values, or null for those of its series.
+   *
+   * @returns {import("../components/runs/valuetable.js").Values | null}
+   */
+  values() {
+    return null;
+  }
+
+  /**
+   * Composed charts choose their lines from the series of the run.
+   *
+   * @type {(known: string[]) => void}
+   */
+  offer() {}
+
   /**
    * Name the lines of a chart that shows several optimizers.
    *

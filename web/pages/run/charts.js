@@ -111,10 +111,10 @@ export class RunCharts {
       this.vitals.node,
       legend(),
       this.heat.node,
-      this.metrics.head,
+      this.metrics.head.node,
       this.metrics.failure,
-      this.metrics.nothing,
-      this.metrics.grid,
+      this.metrics.head.nothing,
+      this.metrics.sections.grid,
     );
   }
 
@@ -145,13 +145,13 @@ export class RunCharts {
 
   /** Of the vital signs and the other metrics. */
   #panels() {
-    return [...this.vitals.panels, ...this.metrics.panels.values()];
+    return [...this.vitals.panels, ...this.metrics.panels];
   }
 
   /** @param {import("../../panels/panel.js").Panel} panel */
   #layersOf(panel) {
     const { name } = panel.kind;
-    const isMetric = this.metrics.panels.get(name) === panel;
+    const isMetric = this.metrics.panels.includes(panel);
     return isMetric ? this.metrics.feed.set.get(name) : this.source.data.layers(name);
   }
 
@@ -167,26 +167,27 @@ export class RunCharts {
 
   /** @returns {import("../../panels/panelmenu.js").PanelHost} */
   #host() {
-    const { app, id, metrics } = this;
+    const { app, id } = this;
     const { nav, data } = this.source;
-    const { pins } = nav.view;
     return {
       scales: () => nav.view,
       setScales: (change) => nav.set(change),
       full: () => nav.view.full,
       setFull: (full) => nav.set({ full }),
       pins: () => nav.view.pins,
-      pin: (name) =>
-        nav.set({ pins: pins.includes(name) ? pins.filter((each) => each !== name) : [...pins, name] }),
-      move: (name, by) => metrics.arranging.move(name, by),
+      pin: (name) => {
+        const { pins } = nav.view;
+        nav.set({ pins: pins.includes(name) ? pins.filter((each) => each !== name) : [...pins, name] });
+      },
+      move: (name, by) => this.metrics.arranging.move(name, by),
       sizes: () => nav.view.sizes,
       setSizes: (sizes) => nav.set({ sizes }),
       run: () => data.row?.name ?? id,
       plots: () => this.plots,
-      csv: (name) => app.api.csv(id, metrics.seriesOf(name), nav.records()),
+      csv: (name) => app.api.csv(id, this.metrics.seriesOf(name), nav.records()),
       edit: (name) => this.#compose(name),
       remove: (name) => nav.set(withoutChart(nav.view, name)),
-      table: (name) => void showValues(app.api, id, metrics.valuesOf(name), nav.records()),
+      table: (name) => void showValues(app.api, id, this.metrics.valuesOf(name), nav.records()),
       ...(app.session.scope === "read"
         ? {}
         : {
