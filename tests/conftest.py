@@ -43,6 +43,16 @@ LONG_FIRST = (
 """Beginnings of paths in tests/. A long file that starts last keeps one core busy while others idle."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without garbage collection, which would search the imported modules over and over."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order files by LONG_FIRST; with the Makefile's options, pytest-xdist starts them in this order."""
 

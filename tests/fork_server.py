@@ -151,6 +151,7 @@ def _started() -> socket.socket:
 
 def _imported() -> None:
     """Import the whole server, except the demo, which would import torch."""
+    gc.disable()  # which would search the imported modules over and over
     import tocsin_server
 
     for module in pkgutil.walk_packages(tocsin_server.__path__, "tocsin_server."):
@@ -164,6 +165,7 @@ def _imported() -> None:
     assert plotlyjs.installed().script_gzipped, "compressed here once, not in every server"
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _serve(asked: socket.socket) -> list[str]:
@@ -224,9 +226,9 @@ def _become(request: dict[str, Any], out: int, err: int) -> list[str]:
 
 
 def _main() -> None:
+    _imported()
     import tocsin_server.cli.main as command
 
-    _imported()
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.argv[:] = ["tocsin-server", *arguments]

@@ -18,8 +18,6 @@ from tests.hook.captured import KeptOutbox, watch, watched
 from tocsin.capture.checkpoints import kept_state
 from tocsin.system.checkpoints import SAVED
 
-dcp: Any = importlib.import_module("torch.distributed.checkpoint")
-
 
 def trained(steps: int = 3) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
     """Train a small net."""
@@ -101,10 +99,12 @@ def test_a_failed_save_is_incomplete(tmp_path: Path) -> None:
     assert [event["complete"] for event in outbox.events(SAVED)] == [False]
 
 
-@pytest.mark.skipif(not hasattr(dcp, "async_save"), reason="torch before 2.2")
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled", "ignore:.*async_checkpoint")
 def test_distributed_checkpoints_are_directories(tmp_path: Path) -> None:
     """``save`` and ``async_save``, whose step is that of the call; not the files inside."""
+    dcp: Any = importlib.import_module("torch.distributed.checkpoint")
+    if not hasattr(dcp, "async_save"):
+        pytest.skip("torch before 2.2")
     with watched() as (_, outbox):
         net, optimizer = trained(2)
         dcp.save({"model": net.state_dict()}, checkpoint_id=tmp_path / "plain")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
 from tests.hook.captured import KeptOutbox, watched
 from tocsin.capture import restored_steps
@@ -95,6 +94,8 @@ def test_what_steps_before_a_restored_primary_continues_its_count(by_name: bool)
 
 def test_a_step_that_allocates_the_state_is_not_recorded(net: torch.nn.Module) -> None:
     """As in torch's distributed checkpoints before they load; the loaded count is continued."""
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
     state = _checkpoint(net, 7)
     net.zero_grad()
     with watched() as (_, outbox):

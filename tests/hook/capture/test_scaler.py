@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
 from tests.hook.captured import KeptOutbox, watched
 
@@ -63,6 +62,8 @@ def test_copies_made_under_the_watch_report(make: Any) -> None:
 
 def test_the_sharded_scaler_is_patched_too() -> None:
     """ShardedGradScaler overrides scale, unscale_ and update: each is wrapped during a watch."""
+    from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
     names = ("scale", "unscale_", "update")
     before = [vars(ShardedGradScaler).get(name) for name in names]
     with watched():

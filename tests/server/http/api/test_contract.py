@@ -16,9 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
-from schemathesis.config import SchemathesisConfig
-from schemathesis.engine import events, from_schema
 from websockets.sync.client import connect
 
 from tests.matrix import ALL, DATABASES
@@ -191,6 +188,9 @@ def test_odd_bodies(own_server: ServerProcess, known: dict[str, str], api: httpx
 
 def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
     """Return the description, configured for Schemathesis with ``role``."""
+    import schemathesis  # not while tests are collected: only one worker needs it
+    from schemathesis.config import SchemathesisConfig
+
     token = server.token
     if role != "admin":
         made = httpx.post(
@@ -226,6 +226,8 @@ def contract(server: ServerProcess, known: dict[str, str], role: str) -> Any:
 
 def broken(schema: Any) -> Iterator[str]:
     """Run Schemathesis; yield its findings with the request that shows each."""
+    from schemathesis.engine import events, from_schema
+
     for event in from_schema(schema).execute():
         if isinstance(event, events.NonFatalError | events.FatalError):
             yield str(getattr(event, "info", event))

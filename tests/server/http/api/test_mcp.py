@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.server.http.api.conftest import Trainer
 from tocsin.mcp.text import MOST_CHARACTERS
 from tocsin.mcp.tools import TOOLS
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 HEALTHY = [2.0 + 0.02 * ((step * 7) % 11 - 5) / 5 for step in range(300)]
 NAN = {"loss": [*HEALTHY, *[math.nan] * 10], "grad_norm": [1.0] * 310, "lr": [0.001] * 310}
@@ -30,6 +31,9 @@ class Agent:
         self._server, self._token, self._mode = server, token, mode
 
     def _run(self, work: Callable[[Client], Any]) -> Any:
+        from mcp import Client  # not while tests are collected: only one worker needs it
+        from mcp.client.streamable_http import streamable_http_client
+
         async def main() -> Any:
             headers = {"authorization": f"Bearer {self._token}"}
             async with httpx2.AsyncClient(headers=headers, timeout=30) as http:

@@ -6,20 +6,23 @@ import asyncio
 import math
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
 from tests.server.http.api.test_mcp import token
 from tocsin.cli.commands import main
 from tocsin.mcp.tools import TOOLS
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 COMMAND = ["-m", "tocsin.cli", "mcp"]
 
 
 def talked(url: str, secret: str, work: Callable[[Client], Awaitable[Any]]) -> Any:
     """Return what ``work`` returns in one session with the process."""
+    from mcp import Client, StdioServerParameters  # not while tests are collected: only one worker needs it
 
     async def main() -> Any:
         environ = {"TOCSIN_URL": url, "TOCSIN_TOKEN": secret, "PYTHONPATH": ":".join(sys.path)}
