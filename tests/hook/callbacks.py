@@ -20,7 +20,7 @@ import tocsin.preflight
 PACKAGES: tuple[ModuleType, ...] = (tocsin.capture, tocsin.preflight)
 MODULES = (
     *("api.run", "api.reporter", "api.server_requests", "api.batches", "api.nonfinite_inputs", "api.scalars"),
-    *("core.values", "transport.encoding"),
+    *("api.step_count", "core.values", "transport.encoding"),
 )
 
 THE_SCRIPTS = {

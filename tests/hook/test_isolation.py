@@ -126,7 +126,8 @@ ELSEWHERE = {
         *("checkpoints._trainer", "checkpoints._install", "checkpoints._watch_async"),
         *("patching.install_late", "reporter.RunReporter.add_event_later"),
     ),
-    "explicit steps without an optimizer: test_run.py": ("run.Run._count_from",),
+    "explicit steps without an optimizer: test_run.py": ("step_count.StepCount.count_from",),
+    "the script asks when it saves a checkpoint: test_run.py": ("step_count.StepCount.following",),
     "a finding at the tenth step: test_stages.py": ("findings.Report._answer",),
     "where the hook is off": ("reporter._nothing", "reporter.RunReporter.switch_off"),
 }

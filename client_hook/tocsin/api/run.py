@@ -29,9 +29,8 @@ from .nonfinite_inputs import describe
 from .reporter import LOG, RunReporter
 from .scalars import nonfinite, number
 from .server_requests import Handler, ServerRequests
+from .step_count import NAMES, StepCount
 
-NAMES = 4096
-"""Maximum number of different name tuples that are cached."""
 UNSEEN: dict[str, Any] = {
     "stage": "first-step",
     "checks": [],
@@ -69,7 +68,7 @@ class Run:
         self._reporter = reporter
         self._run_info = facts
         self._ledger = ledger
-        self._step = (facts.start_step or 0) - 1
+        self._steps = StepCount(facts.start_step, ledger, reporter.captured)
         self._last_ns = 0
         self._last_paused = 0
         self._ended = False
@@ -87,23 +86,14 @@ class Run:
         """The card in a notebook."""
         self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
-        self._is_alone = True
-        """Whether ``log`` itself counts the steps, because nothing else does."""
-        self._counted: int | None = None
-        """The step that ``log`` has counted."""
-        self._first_names: tuple[str, ...] = ()
-        self._more_names: set[str] = set()
-        """The names that were logged in that step: those of the call that began it, and of later calls."""
         self.on_log: Callable[[int, Iterable[Any], Iterable[Any]], None] | None = None
         """Receives the step, names and values that the script logs, while trackers are mirrored."""
         self._refused: set[tuple[str, str]] = set()
-        self._ahead: dict[tuple[Any, ...], int] = {}
-        """Names that were first logged before the first backward -> the step of their last values."""
         self._actions = ServerRequests(reporter, ledger, actions, lambda: settled(facts.identity).world_size)
         facts.wants += self._actions.wanted
         reporter.handle = self._handle
-        reporter.between = self._is_between
-        reporter.checkpoints.step = self._newest_step
+        reporter.between = lambda: self._steps.is_between
+        reporter.checkpoints.step = lambda: self._steps.updated
         shutdown.register(self)
 
     # -- identity
@@ -167,7 +157,7 @@ class Run:
     @property
     def reports_steps(self) -> bool:
         """Whether the script has used ``run.step``."""
-        return bool(self._last_ns)
+        return self._steps.is_explicit
 
     @property
     def planned_steps(self) -> int | None:
@@ -187,10 +177,10 @@ class Run:
 
     def captures(self, series: str = "") -> bool:
         """Return whether the hook itself reports a series, by default any."""
-        ledger, captured = self._ledger, self._reporter.captured
-        if ledger is None or ledger.quiet:
+        captured = self._reporter.captured
+        if not self._steps.is_captured:
             return False
-        return series in captured if series else bool(ledger.trackers or captured)
+        return series in captured if series else bool(self._ledger.trackers or captured)
 
     @property
     def in_phase(self) -> bool:
@@ -199,30 +189,16 @@ class Run:
 
     def captured_by(self, ledger: Any) -> None:
         """Set the ledger when capture starts after the run, because torch was imported late."""
-        self._ledger = self._actions.ledger = ledger
+        self._ledger = self._steps.ledger = self._actions.ledger = ledger
 
     @property
     def current_step(self) -> int:
         """The step of a value that is logged now: the next one after a backward, else the newest."""
-        ledger = self._ledger
-        if self._counted is not None and self._stays_alone():
-            return self._counted
-        if ledger is None or ledger.quiet:
-            return max(self._step, 0)
-        return int(ledger.coming)
-
-    def _newest_step(self) -> int:
-        """Return the newest step whose update a checkpoint that is saved now contains."""
-        ledger = self._ledger
-        is_captured = ledger is not None and not ledger.quiet and ledger.step >= 0
-        return int(ledger.step) if is_captured else self.current_step
+        return self._steps.current
 
     def state_dict(self) -> dict[str, int]:
         """Return ``{"step": n}`` with the number of the next step, to be saved in a checkpoint."""
-        step = self._step if self._ledger is None or self._ledger.quiet else self._ledger.step
-        if self._counted is not None and self._stays_alone():
-            step = self._counted
-        return {"step": step + 1}
+        return {"step": self._steps.following}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue the step count from a checkpoint.
@@ -231,9 +207,7 @@ class Run:
             state: What :meth:`state_dict` returned.
         """
         try:
-            self._step = int(state["step"]) - 1
-            if self._ledger is not None:
-                self._ledger.continue_at(self._step)
+            self._steps.continue_after(int(state["step"]) - 1)
         except Exception as error:
             self._reporter.report_error("load_state_dict", error)
 
@@ -267,14 +241,8 @@ class Run:
                 if names is not None:
                     if self.on_log is not None:
                         self.on_log(step, values, row)
-                    if self._is_alone:
-                        counted = self._counted
-                        if counted is None or step == counted or self._ledger is not None:
-                            self._count_from(step, names)
-                        elif step > counted:
-                            self._counted, self._first_names = step, names
-                            if self._more_names:
-                                self._more_names.clear()
+                    if self._steps.is_alone:
+                        self._steps.count_from(step, names)
                     reporter.put((step, monotonic_ns() + reporter.offset_ns, names, *row), True)
                     return
             except Exception as error:
@@ -296,20 +264,14 @@ class Run:
             row = values.values()
             known = reporter.names.get(names) or self._name(names)
             if step is None:
-                ledger = self._ledger
-                if self._is_alone and self._stays_alone():
-                    step = self._count(names, known)
-                else:
-                    step = self.current_step if ledger is None or ledger.quiet else ledger.coming
-                    if self._ahead and names in self._ahead:
-                        step = self._in_forward(names, step)
+                step = self._steps.of(names, known)
             else:
                 if type(step) is not int or not -MOST_STEP <= step <= MOST_STEP:
                     step = self._step_of(step)
                     if step is None:
                         return
-                if self._is_alone:
-                    self._count_from(step, known)
+                if self._steps.is_alone:
+                    self._steps.count_from(step, known)
             if self.on_log is not None:
                 self.on_log(step, names, row)
             for value in row:
@@ -348,7 +310,7 @@ class Run:
     @property
     def counts_by_log(self) -> bool:
         """Whether ``log`` itself counts the steps, because nothing else does."""
-        return self._is_alone and self._stays_alone()
+        return self._steps.is_alone and self._steps.stays_alone()
 
     def on_end(self, call: Callable[[], None]) -> None:
         """Call ``call`` before the run ends, to report what is left."""
@@ -358,44 +320,6 @@ class Run:
         """Call ``call`` on the training thread after the next step. Any thread may call this."""
         self._reporter.queue_message(call)
 
-    def _stays_alone(self) -> bool:
-        """Return whether nothing counts the steps: no optimizer was seen and ``run.step`` was not used."""
-        ledger, captured = self._ledger, self._reporter.captured
-        counts = ledger is not None and (ledger.trackers or ledger.quiet or captured)
-        self._is_alone = not (self._last_ns or counts)
-        return self._is_alone
-
-    def _count(self, names: tuple[Any, ...], known: tuple[str, ...]) -> int:
-        """Return the step of ``names`` as ``log`` counts it: a repeated name starts the next step."""
-        if self._counted is None:
-            self._counted = self._step + 1
-        elif not self._is_new(known):
-            self._counted += 1
-            self._first_names = ()
-            self._more_names.clear()
-        self._more_names.update(known)
-        if names in self._ahead:
-            if self._ahead[names] < 0:
-                self._ahead[names] = self._counted
-            else:
-                del self._ahead[names]  # logged twice before any step, so not once per step
-        return self._counted
-
-    def _count_from(self, step: int, known: tuple[str, ...]) -> None:
-        """Continue the automatic count at a step that the script gave, if it is the highest so far."""
-        counted = self._step if self._counted is None else self._counted
-        if step < max(counted, 0) or not self._stays_alone():
-            return
-        if step > counted:
-            self._counted = step
-            self._first_names = ()
-            self._more_names.clear()
-        self._more_names.update(known)
-
-    def _is_new(self, names: tuple[Any, ...]) -> bool:
-        """Return whether none of these names was logged in the step that ``log`` has counted."""
-        return self._more_names.isdisjoint(names) and set(self._first_names).isdisjoint(names)
-
     def _step_of(self, step: Any) -> int | None:
         """Return a step of any type (NumPy, tensor, float) as an int, or None with one warning."""
         found = step_of(step)
@@ -404,29 +328,11 @@ class Run:
             self._reporter.warn(f"tocsin: {what}. The values of that call were left out.")
         return found
 
-    def _in_forward(self, names: tuple[Any, ...], step: int) -> int:
-        """Return the step for names that were first logged before a backward: the first without them.
-
-        If a backward waits for its step, this is the forward pass of another micro-step of that step.
-        """
-        if step == self._ahead[names] and not self._has_open_backward():
-            if self._ledger.untouched:
-                del self._ahead[names]  # logged twice before any step, so not once per step
-                return step
-            step += 1
-        self._ahead[names] = step
-        return step
-
-    def _has_open_backward(self) -> bool:
-        """Return whether a backward waits for the primary's step."""
-        return bool(self._ledger.coming > self._ledger.step and not self._ledger.untouched)
-
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
         """Return the names as they are sent: as text, with a prefix if capture uses them, interned."""
-        reporter, ledger = self._reporter, self._ledger
-        captured = () if ledger is None or ledger.quiet else reporter.captured
-        if ledger is not None and not ledger.quiet and ledger.untouched and len(self._ahead) < NAMES:
-            self._ahead[names] = -1
+        reporter = self._reporter
+        captured = reporter.captured if self._steps.is_captured else ()
+        self._steps.named(names)
         known = tuple(f"logged/{name}" if name in captured else text(name) for name in names)
         if len(reporter.names) < NAMES:
             known = reporter.names.setdefault(names, known)
@@ -490,22 +396,22 @@ class Run:
                     given = ("loss", *given)
                 found, step = self._arguments("step", given, step, values)
                 values = dict(found)
-            if self._ledger is not None and not self._ledger.quiet:
+            if self._steps.is_captured:
                 values = self._use_explicit_steps(step, values)
             if step is not None and (step := self._step_of(step)) is None:
                 return
-            self._step = self._step + 1 if step is None else step
+            is_first = not self._steps.is_explicit
+            at = self._steps.report(step)
             now, paused = reporter.now_ns(), reporter.paused_ns
-            if self._last_ns and "step_time" not in values:
+            if is_first and self._ledger is None:
+                reporter.put_event("preflight", UNSEEN, at)
+            if not is_first and "step_time" not in values:
                 values["step_time"] = (now - self._last_ns - (paused - self._last_paused)) * 1e-9
-            if not self._last_ns and self._ledger is None:
-                reporter.put_event("preflight", UNSEEN, self._step)
             self._last_ns, self._last_paused = now, paused
-            self._is_alone = False
             if self.on_log is not None:
-                self.on_log(self._step, values, values.values())
-            self._take_mixed(self._step, self._name(tuple(values)), values.values())
-            self._actions.stepped(self._step)
+                self.on_log(at, values, values.values())
+            self._take_mixed(at, self._name(tuple(values)), values.values())
+            self._actions.stepped(at)
             reporter.deliver_messages()
         except Exception as error:
             reporter.report_error("step", error)
@@ -517,7 +423,7 @@ class Run:
             is_scaled: Whether the script scales the loss without a GradScaler of torch.
         """
         try:
-            if self._ledger is not None and not self._ledger.quiet:
+            if self._steps.is_captured:
                 self._use_explicit_steps(None, {"scale": 1.0} if is_scaled else {})
         except Exception as error:
             self._reporter.report_error("announce_steps", error)
@@ -532,22 +438,17 @@ class Run:
             factor: What the gradients are multiplied by: a float or a tensor of one element.
         """
         try:
-            if self._ledger is not None and not self._ledger.quiet:
+            if self._steps.is_captured:
                 self._ledger.scale_losses(factor)
         except Exception as error:
             self._reporter.report_error("scale_losses", error)
 
     def _use_explicit_steps(self, step: int | None, values: dict[str, Any]) -> dict[str, Any]:
         """Stop automatic records; return the values to report for this step."""
-        ledger, captured = self._ledger, self._reporter.captured
-        primary = ledger.primary
-        is_last = step is None or (type(step) is int and step == ledger.step)
-        same = is_last and primary is not None and primary.number == 1 and self._step < ledger.step
-        self._step = max(self._step, ledger.step - 1 if same else ledger.step)
-        ledger.quiet = True
-        ledger.on_explicit_steps("scale" in values)
+        same = self._steps.use_explicit_steps(step)
+        self._ledger.on_explicit_steps("scale" in values)
         self._reporter.names.clear()
-        self._ahead.clear()
+        captured = self._reporter.captured
         return {name: value for name, value in values.items() if name not in captured} if same else values
 
     def evaluate(
@@ -753,20 +654,11 @@ class Run:
                 values["nonfinite/weights"] = nonfinite(list(read()) if callable(read) else weights)
             flag = values.get("nonfinite/batch")
             if type(flag) is float and flag:
-                at = self._coming(tuple(values)) if step is None else step
+                at = self._steps.coming(tuple(values)) if step is None else step
                 self.event("nonfinite-input", step=at, inputs=describe(batch))
             self.log(values, step=step)
         except Exception as error:
             self._reporter.report_error("check", error)
-
-    def _coming(self, names: tuple[Any, ...]) -> int:
-        """Return the step to which ``log`` would add these names now."""
-        step = self.current_step
-        if self._is_alone:
-            return step if self._is_new(names) else step + 1
-        if self._ahead.get(names) != step or self._ledger.untouched or self._has_open_backward():
-            return step
-        return step + 1
 
     def _stop_weights_check(self) -> None:
         """Stop the hook's own check of the weights, because the script checks them."""
@@ -879,10 +771,6 @@ class Run:
         except Exception as error:
             self._reporter.report_error("requested", error)
             return ""
-
-    def _is_between(self) -> bool:
-        """Return whether every call is between two steps, because no step was seen yet."""
-        return not self._last_ns and (self._ledger is None or self._ledger.untouched)
 
     def _handle(self, message: Any) -> None:
         if isinstance(message, Request):
