@@ -12,6 +12,16 @@ RUN = "r_spiked"
 SPIKE = 300
 TOP = "(top) => document.querySelector('[data-series=loss] .plot')?._fullLayout?.yaxis.range[1] {} top"
 LAST = "document.querySelector('[data-series=grad_norm] .plot')?._fullLayout?.xaxis.range[1]"
+VALUES = """() => [...document.querySelectorAll("[data-series=loss] .readout, tr[data-run] td.value")]
+    .map((each) => each.textContent).join(" ")"""
+FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+REPLACED = """() => {
+    const drag = document.querySelector("[data-series=loss] .nsewdrag");
+    const { left, top } = drag.getBoundingClientRect();
+    const place = { clientX: left + 50, clientY: top + 20, bubbles: true, pointerType: "mouse" };
+    drag.dispatchEvent(new PointerEvent("pointermove", place));
+    drag.replaceWith(drag.cloneNode());
+}"""
 MARK = "document.querySelector('[data-series=loss] .plot')?.data?.find((each) => each.name === 'above')"
 
 
@@ -111,6 +121,89 @@ def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, s
     tab.page.wait_for_function("() => !/from=|limits=/.test(location.search)")
     keyboard.press("+")
     tab.page.wait_for_url("**from=*")
+
+
+def test_the_wheel_zooms_after_a_click_until_the_pointer_leaves(tab: Any) -> None:
+    """Before the click and after the pointer left, the wheel scrolls the page."""
+    tab.page.wait_for_function(f"() => {LAST} > 300")
+    mouse = tab.page.mouse
+    mouse.move(*tab.place("grad_norm", 200, 0.5))
+    mouse.down()
+    mouse.up()
+    mouse.wheel(0, -100)
+    tab.page.wait_for_url("**from=*")
+    mouse.move(2, 2)
+    mouse.move(*tab.place("grad_norm", 200, 0.5))
+    zoomed = tab.page.url
+    mouse.wheel(0, 60)
+    tab.page.wait_for_function("() => scrollY > 0")
+    assert tab.page.url == zoomed
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_an_axis_is_dragged(page: str, tab: Any, shared_tower: Any) -> None:
+    """At its values up and down, at its steps to the side."""
+    if page == "compare":
+        tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
+    tab.page.wait_for_function(f"() => {LAST} > 300")
+    x, y = tab.place("grad_norm", 0, 0.5)
+    drag(tab, (x - 10, y), (x - 10, y + 30))
+    tab.page.wait_for_url("**limits=*")
+    tab.page.keyboard.press("r")
+    tab.page.wait_for_function("() => !/limits/.test(location.search)")
+    x, y = tab.place("lr", 300, 0)
+    drag(tab, (x, y + 10), (x - 80, y + 10))
+    tab.page.wait_for_url("**to=*")
+
+
+def drag(tab: Any, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Move the pointer with its button pressed."""
+    tab.page.mouse.move(*start)
+    tab.page.mouse.down()
+    tab.page.mouse.move(*end, steps=5)
+    tab.page.mouse.up()
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_values_stay_while_the_pointer_is_beside_a_plot(page: str, tab: Any, shared_tower: Any) -> None:
+    """At the labels of the value axis, where no step is."""
+    if page == "compare":
+        tab.page.goto(f"{shared_tower.base}/compare?run={RUN}")
+    tab.page.wait_for_function(f"() => {LAST} > 300")
+    before = tab.page.evaluate(VALUES)
+    assert any(letter.isdigit() for letter in before)
+    x, y = tab.place("loss", 0, 0.5)
+    tab.page.mouse.move(x - 30, y, steps=3)
+    tab.page.evaluate(FRAMES)
+    assert tab.page.evaluate(VALUES) == before
+
+
+def test_a_chart_drawn_under_the_pointer_keeps_its_tooltip(tab: Any) -> None:
+    """It replaces the elements to which the pointer moved."""
+    tab.page.wait_for_function(f"() => {LAST} > 300")
+    tab.page.evaluate(REPLACED)
+    tab.page.locator(".tooltip", has_text="step").wait_for()
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_two_fingers_zoom_the_steps(page: str, shared_tower: Any, chromium: Any, run: str) -> None:
+    """One finger scrolls the page."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    context.request.get(shared_tower.login)
+    phone = context.new_page()
+    phone.goto(f"{shared_tower.base}/{'runs/' if page == 'run' else 'compare?run='}{run}")
+    plot = phone.locator('[data-series="loss"] .plot')
+    plot.scroll_into_view_if_needed()
+    plot.locator(".xy").first.wait_for()
+    box = plot.bounding_box()
+    y = box["y"] + box["height"] / 2
+    session = context.new_cdp_session(phone)
+    for kind, apart in (("touchStart", 40), ("touchMove", 60), ("touchMove", 90)):
+        middle = box["x"] + box["width"] / 2
+        points = [{"x": middle + side * apart, "y": y, "id": side + 1} for side in (-1, 1)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    phone.wait_for_url("**from=*")
+    context.close()
 
 
 def test_a_chart_says_how_many_values_a_point_stands_for(tab: Any) -> None:

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keyFactor, wheelFactor, zoomCenter, zoomedAt } from "../../web/lib/charts/zoom.js";
+import { isClick, keyFactor, pinched, wheelFactor, zoomCenter, zoomedAt } from "../../web/lib/charts/zoom.js";
 
 test("the value at the pointer keeps its place", () => {
   assert.deepEqual(zoomedAt([0, 100], 25, 0.5), [12.5, 62.5]);
@@ -27,4 +27,21 @@ test("plus and minus cancel out, with and without Shift", () => {
 
 test("a key zooms around the cross line only if it is visible", () => {
   assert.deepEqual([zoomCenter([0, 10], 3), zoomCenter([0, 10], 30), zoomCenter([0, 10], null)], [3, 5, 5]);
+});
+
+test("the values under two fingers follow them", () => {
+  const rounded = (/** @type {[number, number]} */ to) =>
+    pinched([0, 100], [0.4, 0.6], to, 1000).map((value) => Math.round(value));
+  assert.deepEqual(rounded([0.3, 0.7]), [25, 75]);
+  assert.deepEqual(rounded([0.5, 0.7]), [-10, 90]);
+});
+
+test("two fingers at the same place keep a range", () => {
+  const [a, b] = pinched([0, 100], [0.5, 0.5], [0.5, 0.5], 1000);
+  assert.deepEqual([a, b], [0, 100]);
+});
+
+test("a pointer that moved is no click", () => {
+  assert.equal(isClick({ clientX: 1, clientY: 1 }, { clientX: 3, clientY: 2 }), true);
+  assert.equal(isClick({ clientX: 1, clientY: 1 }, { clientX: 9, clientY: 1 }), false);
 });

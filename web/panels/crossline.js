@@ -6,9 +6,8 @@
  */
 
 import { say } from "../browser/dom.js";
+import { isClick } from "../lib/charts/zoom.js";
 
-/** A pointer that moved less than this is a click, not a drag. */
-const CLICK_PX = 4;
 /** A second click within this time is a double click, which resets the zoom and pins nothing. */
 const DOUBLE_CLICK_MS = 280;
 
@@ -38,8 +37,7 @@ export function onPlotClick(host, stepAt, clicked) {
     addEventListener(
       "pointerup",
       (up) => {
-        const way = Math.hypot(up.clientX - event.clientX, up.clientY - event.clientY);
-        if (way > CLICK_PX || step === null) return;
+        if (step === null || !isClick(event, up)) return;
         clearTimeout(timer);
         timer = setTimeout(() => clicked(step), DOUBLE_CLICK_MS);
       },

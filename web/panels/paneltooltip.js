@@ -76,7 +76,9 @@ export class PanelTooltip {
   /** @param {PointerEvent} event */
   #moved(event) {
     cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame(() => this.#point(event.buttons ? null : this.#under(event)));
+    // Now, because a chart that is drawn before the next frame replaces the elements under the pointer.
+    const panel = this.#panelOf(event);
+    this.#frame = requestAnimationFrame(() => this.#point(event.buttons ? null : this.#under(event, panel)));
   }
 
   /** @param {Spot | null} spot */
@@ -95,15 +97,20 @@ export class PanelTooltip {
     else this.tooltip.hide();
   }
 
+  /** @param {PointerEvent} event */
+  #panelOf(event) {
+    const target = /** @type {Node} */ (event.target);
+    return [...this.source.panels()].find((each) => each.plot.contains(target));
+  }
+
   /**
    * Return what is under the pointer, or null outside of the plots.
    *
    * @param {PointerEvent} event
+   * @param {import("./panel.js").Panel} [panel]
    * @returns {Spot | null}
    */
-  #under(event) {
-    const target = /** @type {Node} */ (event.target);
-    const panel = [...this.source.panels()].find((each) => each.plot.contains(target));
+  #under(event, panel = this.#panelOf(event)) {
     if (!panel) return null;
     const { left, wide, top } = area(panel.plot);
     const px = event.clientX - left;

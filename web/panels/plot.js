@@ -6,6 +6,7 @@
  */
 
 import { color, layout, margins, traces } from "./figure.js";
+import { onPinchZoom } from "./pinchzoom.js";
 import { onWheelZoom } from "./wheelzoom.js";
 
 const CONFIG = {
@@ -85,6 +86,10 @@ export class Plots {
       onWheelZoom(div, Boolean(this.scaled), ({ axis, range }) =>
         axis === "yaxis" ? this.scaled?.(div, range) : this.zoomed(range),
       );
+      onPinchZoom(div, (range) => {
+        this.release(); // two fingers drag nothing that must not be drawn
+        this.zoomed(range);
+      });
       this.watcher.observe(div);
       this.sizes.observe(div);
     }

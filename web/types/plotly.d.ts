@@ -7,7 +7,7 @@ interface PlotAxis {
   p2l(pixel: number): number;
 }
 interface PlotDiv extends HTMLElement {
-  _fullLayout?: { xaxis: PlotAxis; yaxis: PlotAxis };
+  _fullLayout?: { xaxis: PlotAxis; yaxis: PlotAxis; dragmode: string | false };
   on(event: string, listener: (detail: any) => unknown): void;
 }
 interface PlotlyStatic {

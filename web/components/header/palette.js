@@ -60,7 +60,7 @@ const SHORTCUTS = /** @type {const} */ ([
       ["+ −", "Zoom in and out at the cross line"],
       ["F", "Follow the newest steps"],
       ["← →", "Move the cross line (charts focused); with Shift by one step"],
-      ["Ctrl and wheel", "Zoom the steps; on the value axis, the values"],
+      ["Click, then wheel; or Ctrl and wheel", "Zoom the steps; on the value axis, the values"],
       ["Double click", "Reset the chart"],
     ],
   ],
@@ -90,7 +90,7 @@ const SHORTCUTS = /** @type {const} */ ([
       ["D", "Difference to the baseline"],
       ["R", "Reset steps and values"],
       ["+ −", "Zoom in and out at the cross line"],
-      ["Ctrl and wheel", "Zoom the x axis; on the value axis, the values"],
+      ["Click, then wheel; or Ctrl and wheel", "Zoom the x axis; on the value axis, the values"],
     ],
   ],
 ]);

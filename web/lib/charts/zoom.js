@@ -1,4 +1,4 @@
-/** Ranges of an axis after zooming with the wheel or the keyboard. */
+/** Ranges of an axis after zooming with the wheel, the keyboard or two fingers. */
 
 /** The range shrinks by this factor for a key press, and for this many pixels of the wheel. */
 const KEY_FACTOR = 1.5;
@@ -7,6 +7,10 @@ const WHEEL_PX = 250;
 const MOST = 2;
 /** Pixels of the units in which browsers report the wheel: pixels, lines, pages. */
 const UNITS_PX = [1, 16, 400];
+/** A pointer that moved less than this is a click, not a drag. */
+const CLICK_PX = 4;
+/** Fingers that are closer are taken to be this far apart. */
+const FINGERS_PX = 24;
 
 /**
  * Return the range that is `factor` times as large; the value `at` keeps its place.
@@ -42,3 +46,30 @@ export const keyFactor = (key) =>
  */
 export const zoomCenter = ([a, b], cross) =>
   cross !== null && cross >= a && cross <= b ? cross : (a + b) / 2;
+
+/**
+ * Return whether a pointer was pressed and released at the same place.
+ *
+ * @param {{ clientX: number, clientY: number }} down
+ * @param {{ clientX: number, clientY: number }} up
+ */
+export const isClick = (down, up) =>
+  Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) <= CLICK_PX;
+
+/**
+ * Return the range in which the values that were under two fingers are under them again.
+ *
+ * @param {[number, number]} range when the fingers went down
+ * @param {[number, number]} from where they were, as shares of the axis
+ * @param {[number, number]} to where they are
+ * @param {number} length of the axis in pixels
+ * @returns {[number, number]}
+ */
+export function pinched([a, b], from, to, length) {
+  const least = FINGERS_PX / length;
+  const apart = (/** @type {[number, number]} */ [one, other]) => Math.max(least, Math.abs(other - one));
+  const middle = (/** @type {[number, number]} */ [one, other]) => (one + other) / 2;
+  const span = ((b - a) * apart(from)) / apart(to);
+  const first = a + middle(from) * (b - a) - middle(to) * span;
+  return [first, first + span];
+}
