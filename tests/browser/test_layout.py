@@ -90,6 +90,40 @@ def test_a_layout_is_shown_by_every_run_of_the_project(tab: Any) -> None:
     assert tab.page.locator(f'[data-section="pinned"] [data-series="{CHART}"]').count() == 0
 
 
+def test_a_chart_is_dragged_to_another_section(tab: Any) -> None:
+    """To the place of another chart, to the head of a section, and back by the menu; a reload keeps it."""
+    chart(tab)
+    inside = tab.page.locator('[data-section="opt"] [data-series]')
+    first = tab.page.locator('[data-section="opt"] .sectionhead')
+    tab.page.locator(f'[data-grip="{CHART}"]').drag_to(first)
+    tab.until(lambda: inside.first.get_attribute("data-series"), CHART)
+    tab.page.reload()
+    tab.until(lambda: inside.first.get_attribute("data-series"), CHART)
+    choose(tab, "Move to section…")
+    tab.page.get_by_label("Section").fill("Mine")
+    tab.page.get_by_role("dialog").get_by_role("button", name="Move").click()
+    tab.page.locator(f'[data-section="Mine"] [data-series="{CHART}"]').wait_for()
+    tab.page.locator(f'[data-grip="{CHART}"]').drag_to(chart(tab, "act/mlp"))
+    tab.page.locator(f'[data-section="act"] [data-series="{CHART}"]').wait_for()
+    assert "in=" not in tab.page.url
+
+
+def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
+    """A reload does not show that of the project instead."""
+    choose(tab, "Pin to the top")
+    save(tab)
+    tab.open_run(OTHER)
+    tab.page.locator('[data-section="pinned"]').wait_for()
+    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("menuitemradio", name="Standard layout").click()
+    tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
+    tab.page.reload()
+    chart(tab)
+    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("menuitemradio", name="Layout of the project", checked=False).wait_for()
+    assert tab.page.locator('[data-section="pinned"]').count() == 0
+
+
 def test_the_standard_layout_comes_back(tab: Any) -> None:
     """From the menu, for this page; saved, for all users."""
     choose(tab, "Pin to the top")

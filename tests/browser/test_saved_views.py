@@ -70,10 +70,26 @@ def test_a_view_is_changed_and_deleted(tab: Any) -> None:
     assert tab.tower.get("/views")["items"][0] | {"updated_ms": 0} == view | {
         "filter": "tag:bf16", "updated_ms": 0,
     }  # fmt: skip
-    choose(tab, "Delete best loss")
-    tab.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    tab.page.get_by_role("dialog").wait_for(state="detached")
+    choose(tab, "Rename or delete…")
+    tab.page.get_by_role("button", name="Delete best loss").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    tab.page.get_by_text("No saved views.").wait_for()
     assert tab.tower.get("/views")["items"] == []
+
+
+def test_a_view_is_renamed_without_showing_it(tab: Any) -> None:
+    """The page keeps what it shows."""
+    tab.tower.post("/views", MADE)
+    tab.page.reload()
+    tab.page.locator("[data-run]").first.wait_for()
+    before = heads(tab)
+    choose(tab, "Rename or delete…")
+    tab.page.get_by_role("button", name="Edit best loss").click()
+    tab.page.get_by_label("Name").fill("lowest loss")
+    tab.page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    tab.page.get_by_role("button", name="Edit lowest loss").wait_for()
+    tab.page.get_by_role("button", name="Done").click()
+    assert (heads(tab), tab.tower.get("/views")["items"][0]["name"]) == (before, "lowest loss")
 
 
 def test_the_default_is_shown_at_first(tab: Any) -> None:

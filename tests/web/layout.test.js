@@ -23,8 +23,16 @@ test("a layout has the charts and their places, not the window", () => {
 test("the standard layout is empty text, and so is its address", () => {
   assert.equal(layoutText(WHOLE), "");
   assert.deepEqual(readLayout(""), STANDARD);
-  assert.equal(namesLayout("?from=1&to=9&at=3"), false);
-  assert.equal(namesLayout("?pin=loss"), true);
+  assert.equal(namesLayout({ ...WHOLE, from: 1, to: 9, at: 3 }), false);
+  assert.equal(namesLayout({ ...WHOLE, pins: ["loss"] }), true);
+  assert.equal(namesLayout(readView("?layout=standard")), true);
+});
+
+test("sections of moved charts survive any name", () => {
+  const placed = { "val:psnr/a%": "act:x%3A", b: "" };
+  const text = layoutText({ ...WHOLE, placed });
+  assert.deepEqual(readLayout(text).placed, placed);
+  assert.deepEqual(readView("?in=a&in=act:").placed, {});
 });
 
 test("what is not readable in a saved layout is ignored", () => {

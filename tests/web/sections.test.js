@@ -1,8 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { givenFor, givenTitle, moved, nameFilter, PINNED, sections } from "../../web/lib/charts/sections.js";
+import {
+  canMoveTo,
+  CUSTOM,
+  givenFor,
+  givenTitle,
+  moved,
+  nameFilter,
+  PINNED,
+  placedIn,
+  RANKS,
+  sections,
+} from "../../web/lib/charts/sections.js";
 
-const NONE = { find: "", pins: [], order: [] };
+const NONE = { find: "", pins: [], order: [], placed: {} };
 const NAMES = ["act/a", "act/b", "act/c", "pixel", "sys/gpu", "val/psnr"];
 const shape = (view) => sections(NAMES, { ...NONE, ...view }).map(({ title, names }) => [title, ...names]);
 
@@ -23,6 +34,32 @@ test("pinned series come first and only there", () => {
       .filter((name) => name === "val/psnr").length,
     1,
   );
+});
+
+test("a chart is in the section it was moved to, also in a new one and among the composed ones", () => {
+  const placed = { "val/psnr": "act", pixel: "Mine", "formula:a": "act", "act/c": CUSTOM };
+  const found = sections(NAMES, { ...NONE, placed, order: ["formula:a"] }, ["bar:x", "formula:a"]);
+  assert.deepEqual(
+    found.map(({ title, names }) => [title, ...names]),
+    [
+      ["Custom", "bar:x", "act/c"],
+      ["Mine", "pixel"],
+      ["act", "formula:a", "act/a", "act/b", "val/psnr"],
+      ["System", "sys/gpu"],
+    ],
+  );
+});
+
+test("a chart that is back in its first section is not listed as moved", () => {
+  assert.deepEqual(placedIn({ "act/a": "val" }, "act/a", "act", false), {});
+  assert.deepEqual(placedIn({}, "act/a", "val", false), { "act/a": "val" });
+  assert.deepEqual(placedIn({ "bar:x": "act" }, "bar:x", CUSTOM, true), {});
+});
+
+test("charts that the page composes are only pinned, and the section of ranks takes no other", () => {
+  const given = "spread:step_time";
+  assert.deepEqual([canMoveTo(given, PINNED), canMoveTo(given, "act")], [true, false]);
+  assert.deepEqual([canMoveTo("act/a", RANKS), canMoveTo("act/a", "Mine")], [false, true]);
 });
 
 test("a filter has alternatives, wildcards and anchors; everything else is text", () => {

@@ -6,7 +6,7 @@
 
 import { el } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
-import { CUSTOM, moved, PINNED } from "../lib/charts/sections.js";
+import { canMoveTo, moved, PINNED, placedIn } from "../lib/charts/sections.js";
 import { draggedTo, resized } from "../lib/views/sizes.js";
 
 const WAYS = /** @type {Record<string, number>} */ ({
@@ -75,24 +75,74 @@ export class Arranging {
   }
 
   /**
-   * Let another chart of its section be dropped on the node of a chart.
+   * Let another chart be dropped on the node of a chart: it takes its place.
    *
    * @param {HTMLElement} node
    * @param {string} name
    */
   accept(node, name) {
+    this.#target(
+      node,
+      () => this.#sectionOf(name)?.key,
+      () => this.#sectionOf(name)?.names.indexOf(name) ?? 0,
+    );
+  }
+
+  /**
+   * Let a chart be dropped on the head of a section: it becomes its first one.
+   *
+   * @param {HTMLElement} head
+   * @param {string} key
+   */
+  acceptInto(head, key) {
+    this.#target(
+      head,
+      () => key,
+      () => 0,
+    );
+  }
+
+  /**
+   * @param {HTMLElement} node
+   * @param {() => string | undefined} key
+   * @param {() => number} place
+   */
+  #target(node, key, place) {
+    const fits = () => {
+      const [name, to] = [this.#dragged, key()];
+      const same = name !== null && this.#sectionOf(name)?.key === to;
+      return name !== null && to !== undefined && (same || canMoveTo(name, to)) ? { name, to } : null;
+    };
     node.addEventListener("dragover", (event) => {
-      if (
-        this.#dragged &&
-        this.#dragged !== name &&
-        this.#sectionOf(name) === this.#sectionOf(this.#dragged)
-      ) {
-        event.preventDefault();
-      }
+      if (fits()) event.preventDefault();
     });
     node.addEventListener("drop", (event) => {
       event.preventDefault();
-      if (this.#dragged) this.#place(this.#dragged, this.#sectionOf(name)?.names.indexOf(name) ?? 0);
+      const found = fits();
+      if (found) this.into(found.name, found.to, place());
+    });
+  }
+
+  /**
+   * Move a chart to a place of a section, at its end by default.
+   *
+   * @param {string} name
+   * @param {string} key
+   * @param {number} [to]
+   */
+  into(name, key, to = Infinity) {
+    const section = this.source.list().find((each) => each.key === key) ?? { key, title: "", names: [] };
+    const { order, panels, pins, placed } = this.source.view();
+    if (key === PINNED) return this.source.set({ pins: moved(section, name, to, pins) });
+    this.source.set({
+      pins: pins.filter((each) => each !== name),
+      placed: canMoveTo(name, key) ? placedIn(placed, name, key, panels.includes(name)) : placed,
+      order: moved(
+        section,
+        name,
+        to,
+        order.filter((each) => each !== name),
+      ),
     });
   }
 
@@ -102,7 +152,8 @@ export class Arranging {
    */
   move(name, by) {
     const section = this.#sectionOf(name);
-    if (section) this.#place(name, section.names.indexOf(name) + by);
+    const to = section ? section.names.indexOf(name) + by : -1;
+    if (section && to >= 0) this.into(name, section.key, to);
   }
 
   /**
@@ -153,22 +204,5 @@ export class Arranging {
   /** @param {string} name */
   #sectionOf(name) {
     return this.source.list().find((section) => section.names.includes(name));
-  }
-
-  /**
-   * @param {string} name
-   * @param {number} to
-   */
-  #place(name, to) {
-    const section = this.#sectionOf(name);
-    const { order, panels, pins } = this.source.view();
-    if (!section || to < 0) return;
-    if (section.key === CUSTOM) {
-      const rest = section.names.filter((each) => each !== name);
-      const pinned = panels.filter((each) => pins.includes(each));
-      return this.source.set({ panels: [...rest.slice(0, to), name, ...rest.slice(to), ...pinned] });
-    }
-    if (section.key === PINNED) this.source.set({ pins: moved(section, name, to, pins) });
-    else this.source.set({ order: moved(section, name, to, order) });
   }
 }

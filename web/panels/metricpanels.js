@@ -94,6 +94,7 @@ export class MetricPanels {
     });
     this.ranks = new RankCard(app, run);
     this.sections = new PanelSections({
+      accept: (head, key) => this.arranging.acceptInto(head, key),
       view,
       set,
       node: (name) => this.#node(name),

@@ -24,8 +24,8 @@ import { isMetric } from "./metric.js";
  *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
  *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
  *   embed?: (name: string, title: string) => void, rule?: (name: string) => void, edit?: (name: string) =>
- *   void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void }}
- *   PanelHost
+ *   void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void,
+ *   moveInto?: (name: string) => void }} PanelHost
  *   rule: starts a rule for a series; edit, remove: of composed charts
  */
 
@@ -242,6 +242,7 @@ const shift = (host, name) => [
   ...sized(host, name),
   { text: "Move earlier", act: () => host.move(name, -1) },
   { text: "Move later", act: () => host.move(name, 1) },
+  ...one(givenTitle(name) === undefined ? host.moveInto : undefined, "Move to section…", name),
 ];
 
 /**

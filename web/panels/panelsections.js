@@ -28,7 +28,8 @@ export class PanelSections {
   /**
    * @param {{ view: () => import("../lib/views/runview.js").View, set: (change:
    *   Partial<import("../lib/views/runview.js").View>) => void, node: (name: string) => Node, keep: (shown:
-   *   Set<string>) => void, ranks: Node }} source node: of a chart; keep: only these charts are shown
+   *   Set<string>) => void, ranks: Node, accept: (head: HTMLElement, key: string) => void }} source
+   *   node: of a chart; keep: only these charts are shown; accept: lets charts be dropped on a head
    */
   constructor(source) {
     this.source = source;
@@ -56,21 +57,23 @@ export class PanelSections {
   /** @param {Section} section */
   #section({ key, title, names }) {
     const shut = this.#isShut(key);
+    const head = el(
+      "h3",
+      {},
+      el(
+        "button.linkish.sectionhead",
+        { type: "button", "aria-expanded": String(!shut), onclick: () => this.#toggle(key, shut) },
+        el("span.arrow", { "aria-hidden": "true" }, shut ? "▸" : "▾"),
+        key === PINNED ? icon("pin") : null,
+        title,
+        el("span.muted", {}, String(names.length)),
+      ),
+    );
+    this.source.accept(head, key);
     return el(
       "section.series-section",
       { "data-section": NAMES[key] ?? key },
-      el(
-        "h3",
-        {},
-        el(
-          "button.linkish.sectionhead",
-          { type: "button", "aria-expanded": String(!shut), onclick: () => this.#toggle(key, shut) },
-          el("span.arrow", { "aria-hidden": "true" }, shut ? "▸" : "▾"),
-          key === PINNED ? icon("pin") : null,
-          title,
-          el("span.muted", {}, String(names.length)),
-        ),
-      ),
+      head,
       key === RANKS && !shut ? this.source.ranks : null,
       el("div.grid2", { hidden: shut }, ...(shut ? [] : names.map((name) => this.source.node(name)))),
     );

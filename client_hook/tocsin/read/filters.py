@@ -1,7 +1,7 @@
 """The filter language of the list of runs (web/lib/runs/filter.js), for ``Api.runs``. Pure.
 
 Free text; ``project: name: tag: state: host: health: rule: id:``; numbers such as ``step>1000`` and
-``loss<0.5``; any metric, as in ``val_loss<0.5``, ``min(val_loss)<0.5`` or, the mean of its last 10,
+``loss<0.5``; any metric, as in ``val_loss<0.5``, ``min(val_loss)<0.5`` or, for a mean,
 ``mean10(val_loss)<0.5``; settings such as ``config.lr>1e-4``; regular expressions such as
 ``name~"swin|vit"``. All terms must match; ``OR`` between terms, parentheses group, and a ``-`` before a term
 or a group excludes. Quotes keep spaces.

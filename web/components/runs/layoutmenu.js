@@ -36,8 +36,7 @@ export class LayoutMenu {
     try {
       const { layout } = await this.api.layout(project);
       this.#saved = layout;
-      const own = namesLayout(`?${layoutText(this.source.view())}`);
-      if (layout && !own) this.source.first(readLayout(layout));
+      if (layout && !namesLayout(this.source.view())) this.source.first(readLayout(layout));
     } catch {
       this.#project = ""; // the page works without it, and asks again with the next details
     }
@@ -49,9 +48,7 @@ export class LayoutMenu {
    * @param {View} view
    */
   within(view) {
-    return this.#saved && !namesLayout(`?${layoutText(view)}`)
-      ? { ...view, ...readLayout(this.#saved) }
-      : view;
+    return this.#saved && !namesLayout(view) ? { ...view, ...readLayout(this.#saved) } : view;
   }
 
   /** @returns {import("../menu.js").Item[]} */
@@ -65,15 +62,20 @@ export class LayoutMenu {
             {
               text: "Layout of the project",
               on: now === saved,
-              act: () => this.source.set(readLayout(this.#saved)),
+              act: () => this.source.set({ ...readLayout(this.#saved), standard: false }),
             },
           ]
         : []),
-      { text: "Standard layout", on: now === "", act: () => this.source.set(STANDARD) },
+      { text: "Standard layout", on: now === "", act: () => this.#standard() },
       ...(this.source.may && this.#project && now !== saved
         ? [{ text: `Save for project ${this.#project}`, act: () => this.#save(now) }]
         : []),
     ];
+  }
+
+  /** Show the standard layout; the address says so if the project has another. */
+  #standard() {
+    this.source.set({ ...STANDARD, standard: this.#saved !== "" });
   }
 
   /** @param {string} layout */
@@ -86,6 +88,7 @@ export class LayoutMenu {
       async () => {
         await this.api.saveLayout(project, layout);
         this.#saved = layout;
+        this.source.set({ standard: false });
         announce(`The layout of ${project} was saved`);
       },
     );

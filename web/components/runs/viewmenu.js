@@ -4,8 +4,10 @@
  * Data: data/savedviews.js; the page says what it shows now and applies a view.
  */
 
+import { el, refill } from "../../browser/dom.js";
 import { isSame, savedOf, viewOf } from "../../lib/views/savedview.js";
 import { ask, checkbox, field, formDialog, selectInput, textInput } from "../form.js";
+import { icon } from "../icons.js";
 import { menu } from "../menu.js";
 
 /**
@@ -41,15 +43,12 @@ export class ViewMenu {
     const now = savedOf(this.source.now());
     const current = this.#current();
     const projects = [...new Set(views.items.map(({ project }) => project))];
-    const own = current
-      ? [
-          ...(isSame(current, now)
-            ? []
-            : [{ text: `Save changes to ${current.name}`, act: () => this.#save(current, now) }]),
-          { text: `Edit ${current.name}`, act: () => this.#edit(current) },
-          { text: `Delete ${current.name}`, act: () => this.#remove(current) },
-        ]
-      : [];
+    const own = [
+      ...(current && !isSame(current, now)
+        ? [{ text: `Save changes to ${current.name}`, act: () => this.#save(current, now) }]
+        : []),
+      ...(views.items.length ? [{ text: "Rename or delete…", act: () => this.#manage() }] : []),
+    ];
     return [
       ...projects.flatMap((project) => [
         { head: project || "All projects" },
@@ -87,22 +86,64 @@ export class ViewMenu {
     );
   }
 
-  /** @param {SavedView} view */
-  #remove(view) {
-    ask(
-      `Delete ${view.name}`,
-      "The view is deleted for all users. No run changes.",
-      "Delete",
-      async () => void (await this.source.views.remove(view.id)),
+  /** List all views, to rename or delete one without showing it. */
+  #manage() {
+    const list = el("ul.viewlist", { "aria-label": "Saved views" });
+    const dialog = /** @type {HTMLDialogElement} */ (
+      el(
+        "dialog.card.columnchooser",
+        { "aria-label": "Saved views" },
+        el(
+          "div.bar",
+          {},
+          el("h2", {}, "Saved views"),
+          el("span.grow"),
+          el("button.btn.primary", { type: "button", onclick: () => dialog.close() }, "Done"),
+        ),
+        list,
+      )
     );
+    const show = () => {
+      const { items } = this.source.views;
+      refill(
+        list,
+        ...items.map((view) =>
+          el(
+            "li",
+            {},
+            el("span.clip.grow", { title: view.name }, view.name),
+            el("span.micro.clip", {}, view.project || "All projects", view.is_default ? ", default" : ""),
+            bare("pen", `Edit ${view.name}`, () => this.#edit(view, show)),
+            bare("trash", `Delete ${view.name}`, () => this.#remove(view, show)),
+          ),
+        ),
+        items.length ? null : el("li.muted", {}, "No saved views."),
+      );
+    };
+    dialog.addEventListener("close", () => dialog.remove());
+    document.body.append(dialog);
+    show();
+    dialog.showModal();
+  }
+
+  /**
+   * @param {SavedView} view
+   * @param {() => void} done
+   */
+  #remove(view, done) {
+    ask(`Delete ${view.name}`, "The view is deleted for all users. No run changes.", "Delete", async () => {
+      await this.source.views.remove(view.id);
+      done();
+    });
   }
 
   /**
    * Ask for name, project and whether it is the default; null saves what is shown as a new view.
    *
    * @param {SavedView | null} view
+   * @param {() => void} [done]
    */
-  #edit(view) {
+  #edit(view, done) {
     const { views, now, projects } = this.source;
     const name = field("name", "Name", textInput(view?.name ?? "", { maxlength: "100" }));
     const known = [...new Set([...projects(), view?.project ?? ""])].filter(Boolean).sort();
@@ -136,8 +177,17 @@ export class ViewMenu {
         const saved = view
           ? await views.change(view.id, fields)
           : await views.create({ ...fields, ...savedOf(now()) });
-        this.#chosen = saved.id;
+        if (!view) this.#chosen = saved.id;
+        done?.();
       },
     });
   }
 }
+
+/**
+ * @param {string} shape
+ * @param {string} label
+ * @param {() => void} act
+ */
+const bare = (shape, label, act) =>
+  el("button.btn.bare", { type: "button", "aria-label": label, title: label, onclick: act }, icon(shape));

@@ -1,5 +1,6 @@
 /**
- * Arranges the metrics: pinned first, then one section per prefix, in the order the user dragged them into.
+ * Arranges the charts: pinned first, then one section per prefix, in the order and sections the user dragged
+ * them into.
  */
 
 /** @typedef {{ key: string, title: string, names: string[] }} Section */
@@ -43,6 +44,35 @@ export const givenFor = (names, ranks) =>
  */
 export const givenTitle = (name) =>
   Object.values(GIVEN).find((titles) => Object.hasOwn(titles, name))?.[name];
+
+/**
+ * Return the title of a section.
+ *
+ * @param {string} key
+ */
+const titleOf = (key) =>
+  ({ [PINNED]: "Pinned", [CUSTOM]: "Custom", [RANKS]: "Ranks" })[key] ?? TITLES[key] ?? key;
+
+/**
+ * Return whether a chart can be moved to a section: those that the page composes only to the pinned ones.
+ *
+ * @param {string} name
+ * @param {string} key
+ */
+export const canMoveTo = (name, key) => key === PINNED || (key !== RANKS && givenTitle(name) === undefined);
+
+/**
+ * Return `placed` after a chart was moved to a section; one in its first section is not listed.
+ *
+ * @param {Record<string, string>} placed
+ * @param {string} name
+ * @param {string} key
+ * @param {boolean} composed whether the reader composed the chart
+ */
+export function placedIn(placed, name, key, composed) {
+  const { [name]: _, ...rest } = placed;
+  return key === (composed ? CUSTOM : prefixOf(name)) ? rest : { ...rest, [name]: key };
+}
 
 /**
  * "act/attn_max" belongs to "act".
@@ -97,48 +127,44 @@ function partFilter(part) {
 
 /**
  * @param {string[]} names
- * @param {{ find: string, pins: string[], order: string[] }} view
+ * @param {{ find: string, pins: string[], order: string[], placed: Record<string, string> }} view placed:
+ *   sections of charts that were moved to another one
  * @param {string[]} [custom] composed charts, which the filter does not hide
  * @param {string[]} [given] charts that the page composes
  * @returns {Section[]}
  */
-export function sections(names, { find, pins, order }, custom = [], given = []) {
+export function sections(names, { find, pins, order, placed }, custom = [], given = []) {
   const shown = names.filter(nameFilter(find));
   const own = given.filter(nameFilter(find));
   const pinned = pins.filter((name) => [shown, custom, own].some((each) => each.includes(name)));
   const givenIn = (/** @type {string} */ key) =>
     own.filter((name) => !pins.includes(name) && Object.hasOwn(GIVEN[key] ?? {}, name));
-  const composed = custom.filter((name) => !pins.includes(name));
-  const found = new Set(shown.filter((name) => !pins.includes(name)).map(prefixOf));
+  const free = (/** @type {string[]} */ some) => some.filter((name) => !pins.includes(name));
+  const keyOf = (/** @type {string} */ name) =>
+    placed[name] ?? (custom.includes(name) ? CUSTOM : prefixOf(name));
+  const loose = [...free(custom), ...free(shown).sort((a, b) => (a < b ? -1 : 1))];
+  const found = new Set(loose.map(keyOf));
   if (givenIn(SYSTEM).length) found.add(SYSTEM);
-  const keys = [...found].sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
-  const rest = keys.map((key) => ({
-    key,
-    title: TITLES[key] ?? key,
-    names: arranged(
-      [...givenIn(key), ...shown.filter((name) => !pins.includes(name) && prefixOf(name) === key)],
-      order,
-    ),
-  }));
-  return [
-    ...(pinned.length ? [{ key: PINNED, title: "Pinned", names: pinned }] : []),
-    ...(composed.length ? [{ key: CUSTOM, title: "Custom", names: composed }] : []),
-    ...(givenIn(RANKS).length ? [{ key: RANKS, title: "Ranks", names: givenIn(RANKS) }] : []),
-    ...rest,
-  ];
+  const keys = [...found]
+    .filter((key) => key !== CUSTOM)
+    .sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
+  const section = (/** @type {string} */ key, /** @type {string[]} */ all) =>
+    all.length ? [{ key, title: titleOf(key), names: all }] : [];
+  const of = (/** @type {string} */ key) =>
+    section(key, arranged([...givenIn(key), ...loose.filter((name) => keyOf(name) === key)], order));
+  return [...section(PINNED, pinned), ...of(CUSTOM), ...section(RANKS, givenIn(RANKS)), ...keys.flatMap(of)];
 }
 
 /**
- * Names in `order` come first, in its order; the others follow by name.
+ * Names in `order` come first, in its order; the others follow as they are.
  *
  * @param {string[]} names
  * @param {string[]} order
  */
 function arranged(names, order) {
   const place = new Map(order.map((name, i) => [name, i]));
-  return [...names].sort(
-    (a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || (a < b ? -1 : 1),
-  );
+  const at = (/** @type {string} */ name) => place.get(name) ?? order.length;
+  return [...names].sort((a, b) => at(a) - at(b));
 }
 
 /**

@@ -4,8 +4,8 @@ import { readView, WHOLE, writeView } from "./runview.js";
 
 /** @typedef {import("./runview.js").View} View */
 
-const FIELDS = /** @type {const} */ (["pins", "order", "panels", "sizes", "shut", "open"]);
-const KEYS = ["pin", "order", "panel", "size", "shut", "open"];
+const FIELDS = /** @type {const} */ (["pins", "order", "panels", "sizes", "placed", "shut", "open"]);
+const KEYS = ["pin", "order", "panel", "size", "in", "shut", "open", "layout"];
 
 /**
  * Return the fields of a layout.
@@ -35,11 +35,11 @@ export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view) }).sli
 export const readLayout = (text) => picked(readView(`?${text}`));
 
 /**
- * Return whether an address names a layout of its own.
+ * Return whether the address of a view names a layout, so that it is not that of the project.
  *
- * @param {string} search
+ * @param {View} view
  */
-export function namesLayout(search) {
-  const asked = new URLSearchParams(search);
+export function namesLayout(view) {
+  const asked = new URLSearchParams(writeView(view));
   return KEYS.some((key) => asked.has(key));
 }

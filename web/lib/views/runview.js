@@ -11,11 +11,13 @@ import { readX, xPairs } from "./xaxis.js";
  *   | null, span: [number, number] | null, smooth: number, smoothing:
  *   import("../charts/smooth.js").SmoothKind, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
- *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size> } &
+ *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size>,
+ *   placed: Record<string, string>, standard: boolean } &
  *   import("./scales.js").Scales & import("./xaxis.js").XAxis} View
  *   span: the visible part of a metric as x axis, null for all of the window; older: attempts shown in
  *   full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
- *   charts (lib/charts/customchart.js); shut: collapsed sections; open: sections that are collapsed at first
+ *   charts (lib/charts/customchart.js); placed: sections of charts that were moved to another one; standard:
+ *   the project's layout is not shown; shut: collapsed sections; open: sections that are collapsed at first
  */
 
 /** @type {Pick<View, "from" | "to" | "follow" | "span">} */
@@ -41,6 +43,8 @@ export const WHOLE = {
   shut: [],
   open: [],
   sizes: {},
+  placed: {},
+  standard: false,
 };
 const X_KINDS = ["step", "relative", "wall"];
 /** The most names in one address, because addresses have a maximum length. */
@@ -100,8 +104,37 @@ export function readView(search) {
     shut: all("shut"),
     open: all("open"),
     sizes: readSizes(asked),
+    placed: readPlaced(all("in")),
+    standard: asked.get("layout") === STANDARD,
   };
 }
+
+/** What the address has as `layout` for a page without the layout of its project. */
+const STANDARD = "standard";
+
+/**
+ * Return the sections of charts: "act:val%2Fpsnr", the section first.
+ *
+ * @param {string[]} texts
+ * @returns {Record<string, string>}
+ */
+function readPlaced(texts) {
+  /** @type {[string, string][]} */
+  const pairs = [];
+  for (const text of texts) {
+    const cut = text.indexOf(":");
+    if (cut < 0 || cut === text.length - 1) continue;
+    pairs.push([text.slice(cut + 1), text.slice(0, cut).replaceAll("%3A", ":").replaceAll("%25", "%")]);
+  }
+  return Object.fromEntries(pairs);
+}
+
+/**
+ * Return the address of a section.
+ *
+ * @param {[string, string]} place name of a chart, key of its section
+ */
+const placedText = ([name, key]) => `${key.replaceAll("%", "%25").replaceAll(":", "%3A")}:${name}`;
 
 /**
  * @param {URLSearchParams} asked
@@ -165,6 +198,8 @@ function lookPairs(view) {
     ...many("shut", view.shut),
     ...many("open", view.open),
     ...sizePairs(view.sizes),
+    ...many("in", Object.entries(view.placed).map(placedText)),
+    ...many("layout", view.standard ? [STANDARD] : []),
   ];
 }
 

@@ -6,6 +6,7 @@ import { loadPlotly } from "../../browser/plotly.js";
 import { customForm } from "../../components/runs/customform.js";
 import { Controls } from "../../components/runs/controls.js";
 import { embedChart } from "../../components/runs/embeddialog.js";
+import { askSection } from "../../components/runs/sectionform.js";
 import { showValues } from "../../components/runs/valuetable.js";
 import { WindowBar } from "../../components/runs/windowbar.js";
 import { withChart, withoutChart } from "../../lib/charts/customchart.js";
@@ -180,6 +181,8 @@ export class RunCharts {
         nav.set({ pins: pins.includes(name) ? pins.filter((each) => each !== name) : [...pins, name] });
       },
       move: (name, by) => this.metrics.arranging.move(name, by),
+      moveInto: (name) =>
+        askSection(name, this.metrics.list, (key) => this.metrics.arranging.into(name, key)),
       sizes: () => nav.view.sizes,
       setSizes: (sizes) => nav.set({ sizes }),
       run: () => data.row?.name ?? id,
