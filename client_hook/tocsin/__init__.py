@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .core.process_state import active_runs as _live
 from .core.process_state import auto_start as _auto_start
@@ -179,23 +179,29 @@ def init(project: str | None = None, **options: Any) -> Run | NoRun:
     return watch(project, **given)
 
 
-def watched(project: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
+@overload
+def watched(project: _Function) -> _Function: ...
+
+
+@overload
+def watched(project: str | None = None, **options: Any) -> Callable[[_Function], _Function]: ...
+
+
+def watched(project: Any = None, **options: Any) -> Any:
     """Decorate a function so that each call is a separate run, as in ``with tocsin.watch(...)``.
+
+    ``@tocsin.watched`` and ``@tocsin.watched("project")`` decorate functions, methods, coroutines and
+    generators. The run of a coroutine or a generator lasts until it ends or is closed.
 
     Args:
         project: See :func:`watch`.
         options: Further arguments of :func:`watch`.
     """
+    from .core.decoration import within
 
-    def decorate(function: _Function) -> _Function:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with watch(project, **options):
-                return function(*args, **kwargs)
-
-        return cast("_Function", call)
-
-    return decorate
+    if callable(project):
+        return within(watch, project)
+    return functools.partial(within, functools.partial(watch, project, **options))
 
 
 def log(*given: Any, step: int | None = None, **values: Any) -> None:

@@ -835,9 +835,10 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, SystemExit) and error.code in (None, 0):
-            error = None
-        self.finish(error=error)
+        is_regular = isinstance(error, GeneratorExit) or (
+            isinstance(error, SystemExit) and error.code in (None, 0)
+        )
+        self.finish(error=None if is_regular else error)
 
 
 def _of(given: Any, name: Any) -> Any:

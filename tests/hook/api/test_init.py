@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,23 @@ def test_each_call_of_a_decorated_function_is_a_run(place: dict[str, Any]) -> No
     (first, lr), (second, _) = train(0.1), train(lr=0.2)
     assert isinstance(first, Run)
     assert (lr, first is second, tocsin.run is second) == (0.1, False, False)
+
+
+def test_a_decorated_generator_that_is_closed_early_has_not_failed(
+    server: IngestServer, place: dict[str, Any]
+) -> None:
+    @tocsin.watched("sweep", **place)
+    def train() -> Generator[int, None, None]:
+        for step in range(9):
+            tocsin.log(loss=1.0)
+            yield step
+
+    steps = train()
+    next(steps)
+    steps.close()
+    wait_until(lambda: server.writers and server.only.finish is not None)
+    assert server.only.finish is not None
+    assert server.only.finish.state == "finished"
 
 
 def test_without_a_project_the_folder_of_the_script_is_the_project(
