@@ -60,6 +60,18 @@ def test_another_page_shows_the_chart_without_a_login(tab: Any, chromium: Browse
     context.close()
 
 
+def test_a_link_is_revoked_in_the_settings(tab: Any, shared_tower: Any) -> None:
+    """It shows the chart no longer; the row is gone."""
+    snippet(tab)
+    link = shared_tower.get("/embeds")["items"][0]
+    tab.page.goto(f"{shared_tower.base}/settings")
+    row = tab.page.locator(f'[data-embed="{link["id"]}"]')
+    row.get_by_role("button", name="Revoke the link to loss").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    row.wait_for(state="detached")
+    assert tab.page.context.request.get(shared_tower.base + link["path"]).status == 403
+
+
 def test_a_reader_cannot_share(shared_tower: Any, run: str, tab: Any) -> None:
     """A token that may only read has no such item in the menu."""
     made = shared_tower.post("/tokens", {"name": "reader", "scope": "read"})

@@ -282,6 +282,16 @@ export class Api extends Http {
     return this.send("POST", `/runs/${encodeURIComponent(run)}/embed`, { series, days });
   }
 
+  /** @returns {Promise<{ items: EmbedItem[] }>} links of embedded charts that were given out */
+  embeds() {
+    return this.ask("/embeds");
+  }
+
+  /** @param {string} id */
+  revokeEmbed(id) {
+    return this.send("DELETE", `/embeds/${encodeURIComponent(id)}`);
+  }
+
   /**
    * Return the layout of the run pages of a project.
    *

@@ -7,6 +7,7 @@
 
 import { el, refill } from "../browser/dom.js";
 import { AuditLog } from "../components/settings/auditlog.js";
+import { Embeds } from "../components/settings/embeds.js";
 import { Projects } from "../components/settings/projects.js";
 import { RemedyLedger } from "../components/settings/remedies.js";
 import { ServerFacts } from "../components/settings/serverfacts.js";
@@ -25,6 +26,7 @@ class Settings {
     this.main = main;
     this.audit = new AuditLog(app);
     this.tokens = new Tokens(app, () => void this.audit.load());
+    this.embeds = new Embeds(app);
     this.browser = new ThisBrowser(app);
     this.facts = new ServerFacts(app);
     this.projects = new Projects(app);
@@ -44,6 +46,7 @@ class Settings {
         section("Server", this.facts.server),
         section("Self-monitoring", this.facts.watch),
         section("Projects", this.projects.node),
+        ...(this.app.session.scope === "read" ? [] : [section("Embedded charts", this.embeds.node)]),
         section("Remedies", this.remedies.node),
         section("Audit log", this.audit.node),
       ),
@@ -74,6 +77,7 @@ class Settings {
   load() {
     const parts = [this.tokens, this.facts, this.projects, this.remedies, this.audit, this.browser.push];
     for (const each of parts) void each.load();
+    if (this.app.session.scope !== "read") void this.embeds.load();
   }
 }
 

@@ -7,6 +7,7 @@ type Severity = Schemas["Severity"];
 type Spark = Schemas["Spark"];
 type Bucket = Spark["buckets"][number];
 type SavedView = Schemas["ViewItem"];
+type EmbedItem = Schemas["EmbedItem"];
 type MetricSummary = Schemas["MetricSummary"];
 type RunRow = Schemas["RunRow"];
 type RunDetail = Schemas["RunDetail"];

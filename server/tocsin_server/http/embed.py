@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from tocsin_server.core.embed_links import is_embed_signed, names_in
 from tocsin_server.http.services import services_of
 from tocsin_server.notify import chart_image
+from tocsin_server.store.embed_links import read_link
 from tocsin_server.store.reader import StoreReader
 
 router = APIRouter(include_in_schema=False)
@@ -97,12 +98,20 @@ def _draw(reader: StoreReader, run_id: str, run_name: str, chart: str) -> bytes:
 
 @router.get("/embed")
 def embed(
-    request: Request, run: str = "", series: str = "", until: str = "", signature: str = ""
+    request: Request,
+    link: str = "",
+    run: str = "",
+    series: str = "",
+    until: str = "",
+    signature: str = "",
 ) -> Response:
     """Return the chart that the link is for. A cookie or token of the reader is ignored."""
     services = services_of(request)
-    if not is_embed_signed(services.delivery.key, run, series, until, signature, time.time()):
+    if not is_embed_signed(services.delivery.key, link, run, series, until, signature, time.time()):
         return _page("This link is invalid or has expired.", 403)
+    with services.reader.consistent() as connection:
+        if read_link(connection, link) is None:
+            return _page("This link was revoked.", 403)
     stored = services.reader.run(run)
     if stored is None or stored.deletion_ns is not None:
         return _page("This run no longer exists.", 404)

@@ -461,6 +461,18 @@ saved_view = Table(
 )
 """Views of the fleet that users saved; ``project`` is empty for all projects."""
 
+embed_link = Table(
+    "embed_link",
+    metadata,
+    Column("id", SafeText, primary_key=True),
+    text_column("run_id"),
+    text_column("chart"),
+    text_column("author"),
+    shown_number("created_ns"),
+    shown_number("until_s"),
+)
+"""Links of embedded charts that were given out; a revoked one has no row."""
+
 rule_state = Table(
     "rule_state",
     metadata,

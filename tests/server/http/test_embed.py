@@ -48,7 +48,14 @@ def test_the_link_shows_the_chart_to_anyone(server: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"run": "r2"}, {"series": "lr"}, {"until": "9999999999"}, {"signature": "0" * 64}, {"signature": ""}],
+    [
+        {"link": "e_1"},
+        {"run": "r2"},
+        {"series": "lr"},
+        {"until": "9999999999"},
+        {"signature": "0" * 64},
+        {"signature": ""},
+    ],
 )
 def test_a_changed_link_is_rejected(server: Any, change: dict[str, str]) -> None:
     """It is bound to its run, its series and its time, and the answer names no run."""
@@ -70,18 +77,33 @@ def test_a_chart_of_several_series_is_one_link(server: Any) -> None:
 
 def test_an_expired_link_is_rejected(server: Any) -> None:
     """After its last second."""
-    path = embed_path(server.services.delivery.key, "r1", "loss", int(time.time()) - 1)
+    path = embed_path(server.services.delivery.key, "e_1", "r1", "loss", int(time.time()) - 1)
     assert httpx.get(server.base + path).status_code == 403
 
 
 def test_an_acknowledge_link_is_no_embed_link(server: Any) -> None:
     """Both are signed with the same key, but what is signed says what it is for."""
     key, until = server.services.delivery.key, int(time.time()) + 60
-    assert embed_path(key, "r1", "loss", until) != embed_path(key, 'r1", "loss', "", until)
+    assert embed_path(key, "e", "r1", "loss", until) != embed_path(key, "e", 'r1", "loss', "", until)
     for path in ("/ack?alert=r1", "/api/v1/runs/r1"):
         query = urlsplit(create(server, series="loss").json()["path"]).query
         answer = httpx.get(f"{server.base}{path}{'&' if '?' in path else '?'}{query}")
         assert answer.status_code in (401, 403)
+
+
+def test_a_link_is_revoked_and_the_others_stay(server: Any) -> None:
+    """The list names what was given out; a revoked link and an unknown one are gone."""
+    first, second = (create(server, series=series).json() for series in ("loss", "lr"))
+    headers = {"authorization": f"Bearer {server.token}"}
+    items = httpx.get(f"{server.base}/api/v1/embeds", headers=headers).json()["items"]
+    assert [(item["chart"], item["run"], item["path"]) for item in items] == [
+        ("lr", "r1", second["path"]), ("loss", "r1", first["path"]),
+    ]  # fmt: skip
+    for status in (204, 404):
+        answer = httpx.delete(f"{server.base}/api/v1/embeds/{first['id']}", headers=headers)
+        assert answer.status_code == status
+    assert "was revoked" in httpx.get(server.base + first["path"]).text
+    assert httpx.get(server.base + second["path"]).status_code == 200
 
 
 def test_reading_is_not_enough_to_share(server: Any) -> None:

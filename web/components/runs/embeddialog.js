@@ -55,7 +55,11 @@ function show(title, { path, until_ms }) {
       "dialog.card.formdialog",
       { "aria-label": `Link to embed ${title}` },
       el("h2", {}, `Embed ${title}`),
-      el("p.then0", {}, `Paste this into the other page. It is valid until ${moment(until_ms)}.`),
+      el(
+        "p.then0",
+        {},
+        `Paste this into the other page. It is valid until ${moment(until_ms)}. Revoke it in Settings.`,
+      ),
       codeBlock("HTML", frame.outerHTML),
       el(
         "div.row.formends",
