@@ -59,7 +59,7 @@ SECURITY_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-_ADDRESS = re.compile(r'(?<==")/(assets/|manifest\.)?')
+_ADDRESS = re.compile(r'(?<==")/(assets/|api/|manifest\.)?')
 """The beginning of an address in ``index.html``. An installed app has one manifest across versions."""
 VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
@@ -67,6 +67,9 @@ IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
 PRELOAD = '<link rel="modulepreload" href="/{}" />'
 """Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
+SESSION = '<link rel="preload" as="fetch" crossorigin="anonymous" href="/api/v1/session" />'
+PLOTLY = '<link rel="preload" as="script" href="/assets/plotly-{}.min.js" />'
+"""Every run's page has charts."""
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
@@ -206,8 +209,10 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
         else:
             now = await anyio.to_thread.run_sync(joined.present)
             own = f"{root}{VERSIONED}{now.version}/"
-            scripts = now.scripts_of(request.url.path.removeprefix(root))
-            text = now.index.replace(MODULE, "".join(map(PRELOAD.format, scripts)) + MODULE, 1)
+            address = request.url.path.removeprefix(root)
+            links = [*map(PRELOAD.format, now.scripts_of(address)), SESSION]
+            links += [PLOTLY.format(plotly.version)] if address.startswith("/runs/") else []
+            text = now.index.replace(MODULE, "".join(links) + MODULE, 1)
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
         return HTMLResponse(text, headers=REVALIDATED)
 
