@@ -1,4 +1,7 @@
-"""Runs of 300 steps with tokens and epochs: ``o_killed`` was resumed 14 hours later, ``o_whole`` was not."""
+"""Runs of 300 steps with tokens and epochs: ``o_killed`` was resumed 14 hours later, ``o_whole`` was not.
+
+``o_long`` has too many steps to be drawn one by one.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,13 @@ KILLED_AT = 180
 NIGHT_S = 14 * 3600
 TOKENS = 4096
 NAN_AT = 40
-ATTEMPTS = (("o_killed", 0, KILLED_AT, 0), ("o_killed", KILLED_AT, STEPS, NIGHT_S), ("o_whole", 0, STEPS, 0))
+LONG = 40_000
+ATTEMPTS = (
+    ("o_killed", 0, KILLED_AT, 0),
+    ("o_killed", KILLED_AT, STEPS, NIGHT_S),
+    ("o_whole", 0, STEPS, 0),
+    ("o_long", 0, LONG, 0),
+)
 """Run, first step, end, and how many seconds later than step 0 it would start."""
 
 

@@ -124,6 +124,20 @@ def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
     assert tab.page.locator('[data-section="pinned"]').count() == 0
 
 
+def test_a_layout_has_the_x_axis(tab: Any) -> None:
+    """Each run of the project opens with it; an address that names the step keeps the step."""
+    tab.page.get_by_role("button", name="Relative", exact=True).click()
+    save(tab)
+    relative = tab.page.get_by_role("button", name="Relative", exact=True, pressed=True)
+    tab.open_run(OTHER)
+    relative.wait_for()
+    tab.page.get_by_role("button", name="Step", exact=True).click()
+    tab.page.wait_for_url("**x=step*")
+    tab.page.reload()
+    tab.page.get_by_role("button", name="Step", exact=True, pressed=True).wait_for()
+    assert relative.count() == 0
+
+
 def test_the_standard_layout_comes_back(tab: Any) -> None:
     """From the menu, for this page; saved, for all users."""
     choose(tab, "Pin to the top")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -105,6 +106,33 @@ def test_a_zoom_on_a_metric_shows_its_range(tab: Any) -> None:
     assert high == pytest.approx(4e-4, rel=0.02)
     tab.page.keyboard.press("r")
     tab.page.wait_for_function("() => !location.search.includes('xfrom')")
+
+
+@pytest.mark.parametrize("page", ["run", "compare"])
+def test_a_log_axis_shows_the_first_steps_one_by_one(page: str, tab: Any) -> None:
+    """Of a run of 40,000 steps, of which a linear axis shows buckets. What is at step 0 is left out."""
+    if page == "run":
+        tab.open_run("o_long")
+    else:
+        tab.page.goto(f"{tab.tower.base}/compare?run=o_long&run=o_whole")
+    tab.page.get_by_label("Log x axis").click()
+    tab.page.wait_for_url("**logx=1*")
+    found = points(tab, "loss", "all.length > 100 && all[1][0] < 0.31 && all[2][0] < 0.48")
+    assert [10**x for x, _ in found[:9]] == pytest.approx(list(range(1, 10)))
+    assert found[8][1] == pytest.approx(2 * math.exp(-9 / 120) + 0.3 + 0.02 * math.sin(9))
+    tab.page.get_by_label("Log x axis").click()
+    points(tab, "loss", "all.length > 100 && all[1][0] > 10")
+
+
+def test_a_picture_names_its_x_axis(tab: Any, tmp_path: Any) -> None:
+    """A chart on its own has no page around it that says so."""
+    tab.open_run("o_whole", "?x=metric:tokens&logx=1")
+    points(tab, "loss", "all.length > 100")
+    tab.page.locator('[data-series="loss"] .menubutton').click()
+    with tab.page.expect_download() as download:
+        tab.page.get_by_role("menu").get_by_text("SVG", exact=True).click()
+    download.value.save_as(tmp_path / "loss.svg")
+    assert "tokens (log)" in (tmp_path / "loss.svg").read_text()
 
 
 def test_runs_are_compared_by_a_metric(tab: Any) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layoutText, namesLayout, readLayout, STANDARD } from "../../web/lib/views/layout.js";
-import { readView, WHOLE } from "../../web/lib/views/runview.js";
+import { laidOut, layoutText, readLayout, STANDARD } from "../../web/lib/views/layout.js";
+import { readView, WHOLE, writeView } from "../../web/lib/views/runview.js";
 
 const view = {
   ...WHOLE,
@@ -23,9 +23,6 @@ test("a layout has the charts and their places, not the window", () => {
 test("the standard layout is empty text, and so is its address", () => {
   assert.equal(layoutText(WHOLE), "");
   assert.deepEqual(readLayout(""), STANDARD);
-  assert.equal(namesLayout({ ...WHOLE, from: 1, to: 9, at: 3 }), false);
-  assert.equal(namesLayout({ ...WHOLE, pins: ["loss"] }), true);
-  assert.equal(namesLayout(readView("?layout=standard")), true);
 });
 
 test("sections of moved charts survive any name", () => {
@@ -33,6 +30,29 @@ test("sections of moved charts survive any name", () => {
   const text = layoutText({ ...WHOLE, placed });
   assert.deepEqual(readLayout(text).placed, placed);
   assert.deepEqual(readView("?in=a&in=act:").placed, {});
+});
+
+const opened = (/** @type {string} */ search, /** @type {string} */ text) =>
+  laidOut(readView(search), search, text);
+
+test("an address that names charts or an x axis keeps them", () => {
+  const text = "pin=val%2Fpsnr&x=relative&logx=1";
+  const shown = (/** @type {string} */ search) => {
+    const { pins, x, logX } = opened(search, text);
+    return [pins, x, logX];
+  };
+  assert.deepEqual(shown("?from=1&to=9&at=3"), [["val/psnr"], "relative", true]);
+  assert.deepEqual(shown("?pin=loss"), [["loss"], "relative", true]);
+  assert.deepEqual(shown("?layout=standard"), [[], "relative", true]);
+  assert.deepEqual(shown("?x=wall"), [["val/psnr"], "wall", false]);
+});
+
+test("with an x axis of the project, the address names the step", () => {
+  const view = opened("", "x=relative&logx=1");
+  assert.equal(writeView({ ...view, pins: [] }), "");
+  const address = writeView({ ...view, x: "step", logX: false });
+  assert.equal(address, "?x=step&logx=0");
+  assert.equal(opened(address, "x=relative&logx=1").x, "step");
 });
 
 test("what is not readable in a saved layout is ignored", () => {

@@ -118,8 +118,9 @@ export class Api extends Http {
    * @param {AbortSignal} [signal]
    * @returns {Promise<SeriesAnswer>}
    */
-  series(id, names, { from, to, buckets }, signal) {
-    const asked = query({ names: repeated(names), from: floor(from), to: ceil(to), buckets });
+  series(id, names, { from, to, buckets, logFrom = null }, signal) {
+    const window = { from: floor(from), to: ceil(to), buckets, log_from: logFrom };
+    const asked = query({ names: repeated(names), ...window });
     return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
   }
 

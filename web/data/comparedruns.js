@@ -3,7 +3,7 @@
 import { bucketsFor, tokenSeries } from "../lib/charts/compare.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { MOST_LISTED } from "../lib/views/compareview.js";
-import { xMetric } from "../lib/views/xaxis.js";
+import { logOrigin, xMetric } from "../lib/views/xaxis.js";
 import { ApiError } from "./http.js";
 import { Feed } from "./feed.js";
 import { RunStream } from "./runstream.js";
@@ -127,10 +127,11 @@ export class ComparedRuns {
     const { metric, series, runs } = this.listener.view();
     const names = [...new Set([...VITAL_SERIES, metric, ...series, ...this.#along(id)])];
     const buckets = bucketsFor(runs.length);
-    const asked = JSON.stringify([names, buckets]);
+    const logFrom = this.#logFrom(id);
+    const asked = JSON.stringify([names, buckets, logFrom]);
     if (asked === member.asked) return;
     member.asked = asked;
-    await member.feed.load(names, { from: null, to: null, buckets });
+    await member.feed.load(names, { from: null, to: null, buckets, logFrom });
     if (this.listener.view().x === "tokens") await this.#series(id);
   }
 
@@ -188,7 +189,13 @@ export class ComparedRuns {
       from: Number.isFinite(window.from) ? window.from : Math.min(0, member.feed.set.first ?? 0),
       to: Number.isFinite(window.to) ? window.to : Number.MAX_SAFE_INTEGER,
       buckets: bucketsFor(runs.length),
+      logFrom: this.#logFrom(id),
     });
+  }
+
+  /** @param {string} id */
+  #logFrom(id) {
+    return logOrigin(this.listener.view(), this.members.get(id)?.feed.set.first ?? null);
   }
 
   /**

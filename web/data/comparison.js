@@ -310,6 +310,11 @@ export class Comparison {
     return low < high ? [low, high + (high - low) * 0.02] : [0, 1];
   }
 
+  /** What the x axis shows. */
+  axis() {
+    return this.#anyLine()?.title ?? "";
+  }
+
   /** @param {[number, number]} range */
   ticks(range) {
     return this.#anyLine()?.ticks(range) ?? null;

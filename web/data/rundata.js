@@ -73,9 +73,14 @@ export class RunData {
     return this.whole.set.last;
   }
 
-  /** @param {number} buckets */
-  load(buckets) {
-    void this.whole.load(this.names, { from: null, to: null, buckets });
+  /**
+   * Load the whole run.
+   *
+   * @param {number} buckets
+   * @param {number | null} [logFrom] as in StepWindow
+   */
+  load(buckets, logFrom = null) {
+    void this.whole.load(this.names, { from: null, to: null, buckets, logFrom });
   }
 
   /**
@@ -132,13 +137,18 @@ export class RunData {
   }
 
   /**
-   * Load the series of a window. Until they arrive, `layers` returns the coarser ones of the whole run.
+   * Load the series of a window, and those of the whole run again if the axis became logarithmic or linear.
+   * Until they arrive, `layers` returns the coarser ones of the whole run.
    *
    * @param {StepWindow} window
    * @param {number} buckets
    */
   look(window, buckets) {
     this.#axis = null;
+    const { logFrom = null } = window;
+    if (this.whole.names.length && logFrom !== (this.whole.window.logFrom ?? null)) {
+      this.load(this.whole.window.buckets ?? buckets, logFrom);
+    }
     if (window.from === null || this.#fine?.ready) {
       this.#fine?.close();
       this.#fine = null;

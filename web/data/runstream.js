@@ -10,8 +10,8 @@ const AT_ONCE = 2;
 
 /**
  * @typedef {StepWindow & { buckets?: number }} Window
- * @typedef {{ id: string, from: number | null, to: number | null, signal?: AbortSignal, done: (answer:
- *   SeriesAnswer) => void, failed: (error: Error) => void }} Ask one run
+ * @typedef {StepWindow & { id: string, signal?: AbortSignal, done: (answer: SeriesAnswer) => void, failed:
+ *   (error: Error) => void }} Ask one run
  * @typedef {{ what: { names: string[], buckets?: number, details: boolean }, asks: Ask[] }} Batch
  */
 
@@ -44,8 +44,8 @@ export class RunStream {
    * @param {AbortSignal} [signal]
    * @returns {Promise<SeriesAnswer>}
    */
-  series(id, names, { from, to, buckets }, signal) {
-    return this.#ask({ names, buckets, details: from === null }, { id, from, to, signal });
+  series(id, names, { from, to, buckets, logFrom }, signal) {
+    return this.#ask({ names, buckets, details: from === null }, { id, from, to, logFrom, signal });
   }
 
   /**
@@ -105,7 +105,9 @@ export class RunStream {
     for (const { signal } of asks) {
       signal?.addEventListener("abort", () => --wanted || asking.abort(), { once: true });
     }
-    const runs = asks.map(({ id, from, to }) => ({ id, from, to }));
+    const runs = asks.map(({ id, from, to, logFrom = null }) =>
+      logFrom === null ? { id, from, to } : { id, from, to, log_from: logFrom },
+    );
     let at = 0;
     try {
       for await (const line of this.api.compare({ ...what, runs }, asking.signal)) {

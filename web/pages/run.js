@@ -207,7 +207,7 @@ class RunPage {
     this.#mark(this.nav.view.at);
     this.charts.restyle();
     this.charts.open().catch((error) => this.#failed(error));
-    this.data.load(this.charts.buckets());
+    this.data.load(this.charts.buckets(), this.nav.window().logFrom);
     void this.data.refresh().then(() => {
       if (!this.closed) this.charts.look();
     });
@@ -234,7 +234,7 @@ class RunPage {
 
   /** Handle a changed address that still names this run. */
   moved() {
-    this.nav.view = this.charts.metrics.layout.within(readView(location.search));
+    this.nav.view = this.charts.metrics.layout.within(readView(location.search), location.search);
     this.#mark(this.nav.view.at);
     this.charts.restyle();
     this.charts.look();

@@ -166,6 +166,7 @@ export class CompareBoard {
       pin: () => {},
       move: () => {},
       run: () => "compare",
+      axis: () => this.data.axis(),
       plots: () => this.plots,
       drop: (name) => this.source.set({ series: this.source.view().series.filter((each) => each !== name) }),
     };

@@ -41,9 +41,8 @@ const SETTLE_MS = 90;
 /**
  * @typedef {{ scene: () => import("./vitals.js").Scene, plots: () => import("./plot.js").Plots | null, view:
  *   () => View, set: (change: Partial<View>) => void, hover: (step: number | null) => void, clicked: (step:
- *   number) => void, menuOf: (panel: any) => Node, compose: () => void, first: (change: Partial<View>) =>
- *   void }}
- *   Source first: changes the view and leaves the address
+ *   number) => void, menuOf: (panel: any) => Node, compose: () => void, first: (view: View) => void }}
+ *   Source first: shows this view and leaves the address
  */
 
 export class MetricPanels {

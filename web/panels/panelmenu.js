@@ -21,12 +21,12 @@ import { isMetric } from "./metric.js";
  * @typedef {import("../lib/views/scales.js").Scales} Scales
  * @typedef {{ scales: () => Scales, setScales: (change: Partial<Scales>) => void, full: () => string | null,
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
- *   string, by: number) => void, run: () => string, plots: () => import("./plot.js").Plots | null, csv?:
- *   (name: string) => string, table?: (name: string) => void, drop?: (name: string) => void,
- *   embed?: (name: string, title: string) => void, rule?: (name: string) => void, edit?: (name: string) =>
- *   void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes: Sizes) => void,
- *   moveInto?: (name: string) => void }} PanelHost
- *   rule: starts a rule for a series; edit, remove: of composed charts
+ *   string, by: number) => void, run: () => string, axis: () => string, plots: () =>
+ *   import("./plot.js").Plots | null, csv?: (name: string) => string, table?: (name: string) => void, drop?:
+ *   (name: string) => void, embed?: (name: string, title: string) => void, rule?: (name: string) => void,
+ *   edit?: (name: string) => void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes:
+ *   Sizes) => void, moveInto?: (name: string) => void }} PanelHost
+ *   axis: what the x axis shows; rule: starts a rule for a series; edit, remove: of composed charts
  */
 
 const AXES = /** @type {const} */ ([
@@ -268,6 +268,6 @@ const composed = (host, name) => {
 async function image(host, panel, format) {
   const address = await host
     .plots()
-    ?.image(panel.plot, format, `\u2068${host.run()}\u2069: ${panel.kind.title}`);
+    ?.image(panel.plot, format, `\u2068${host.run()}\u2069: ${panel.kind.title}`, host.axis());
   if (address) handBlob(blobOf(address), fileName([host.run(), panel.kind.name], format));
 }

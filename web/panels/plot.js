@@ -111,9 +111,10 @@ export class Plots {
    * @param {HTMLElement} div
    * @param {"png" | "svg"} format
    * @param {string} title
+   * @param {string} axis what the x axis shows
    * @returns {Promise<string | null>} null if it was never drawn
    */
-  image(div, format, title) {
+  image(div, format, title, axis) {
     const state = this.#known.get(div);
     if (!state?.last) return Promise.resolve(null);
     const width = Math.max(640, state.width);
@@ -121,24 +122,26 @@ export class Plots {
     const { left, right } = margins();
     const drawn = state.last(width - left - right);
     if (!drawn) return Promise.resolve(null);
-    const plain = layout({ ...drawn, xticks: true });
+    const usual = layout({ ...drawn, xticks: true });
     const ground = color("--surface");
     const head = {
-      text: title.replaceAll("&", "&amp;").replaceAll("<", "&lt;"),
+      text: plain(title),
       x: 0,
       xref: "paper",
       xanchor: "left",
       font: { size: 13, color: color("--ink") },
     };
+    const under = { text: plain(axis), standoff: 6, font: { size: 12, color: color("--ink-2") } };
     return this.plotly.toImage(
       {
         data: traces(drawn),
         layout: {
-          ...plain,
+          ...usual,
+          xaxis: { ...usual.xaxis, title: under },
           paper_bgcolor: ground,
           plot_bgcolor: ground,
           title: head,
-          margin: { ...plain.margin, t: 36 },
+          margin: { ...usual.margin, t: 36, b: usual.margin.b + 20 },
           width,
           height,
         },
@@ -268,6 +271,13 @@ export class Plots {
     if (range) this.zoomed(range);
   }
 }
+
+/**
+ * Return a text as plotly shows it, which reads some markup.
+ *
+ * @param {string} text
+ */
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 
 /**
  * @param {Record<string, any>} change of a layout

@@ -116,6 +116,8 @@ interface Layer {
 interface StepWindow {
   from: number | null;
   to: number | null;
+  /** With this, buckets are for a logarithmic axis of the distance from this step. */
+  logFrom?: number | null;
 }
 interface AxisPlan {
   log: boolean;

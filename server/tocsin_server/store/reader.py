@@ -89,6 +89,7 @@ class StoreReader:
         stop: float | None = None,
         buckets: int = 2000,
         x: str = "step",
+        log_from: float | None = None,
     ) -> SeriesAnswer:
         """Return series in a window: exact with at most ``buckets`` values, else in that many buckets.
 
@@ -99,6 +100,7 @@ class StoreReader:
             stop: End of the window, included, in units of ``x``.
             buckets: Maximum number of values or buckets.
             x: ``step``, or ``time`` in Unix ms.
+            log_from: Use buckets for a logarithmic axis of the distance from this step; only with ``step``.
 
         Raises:
             ValueError: ``x`` is neither.
@@ -106,7 +108,7 @@ class StoreReader:
         if x not in ("step", "time"):
             raise ValueError(f"x: expected step or time, got {x!r}")
         with self._engine.begin() as connection:
-            asked = series_window.Window(start, stop, x)
+            asked = series_window.Window(start, stop, x, log_from)
             return series_window.read_series(connection, run_id, names, asked, max(1, buckets))
 
     def metric_summaries(

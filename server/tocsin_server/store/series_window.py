@@ -22,6 +22,7 @@ from tocsin_server.store.arrays import Points, joined
 from tocsin_server.store.chunk_reader import chunk_points, points_of, tails_of
 from tocsin_server.store.columns import LARGEST
 from tocsin_server.store.compactor import chunks_in_row
+from tocsin_server.store.log_buckets import decades, read_decades
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
 from tocsin_server.store.tables import (
     STEP,
@@ -48,11 +49,15 @@ NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From ``start`` to ``stop``, both included, None for open; ``by`` is step, or time in Unix ms."""
+    """From ``start`` to ``stop``, both included, None for open; ``by`` is step, or time in Unix ms.
+
+    With ``log_from``, a step, the buckets are for a logarithmic axis of the distance from it.
+    """
 
     start: float | None
     stop: float | None
     by: str
+    log_from: float | None = None
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -185,13 +190,31 @@ class ManySeries:
             cursor = max([cursor, row.sealed_arrival, *(each.arrival for each in rows)])
             unsealed = _after(points_of(run_id, row.writer_no, rows, wanted), row.sealed_seq)
             ends += _ends(row, unsealed)
-            layer = Layer(row, _chunks_touched(self._connection, row, window), window.of(unsealed))
-            for col, made, size in _layers(self._connection, layer, sorted(wanted), window, buckets):
+            for col, made, size in self._of_writer(row, unsealed, sorted(wanted), window, buckets):
                 answer[wanted[col]].append(made)
                 level = max(level, size)
         return SeriesAnswer(
             run_id, window.by, level, cursor, min(ends, default=None), max(ends, default=None), answer
         )
+
+    def _of_writer(
+        self, row: Row[Any], unsealed: Points, wanted: Sequence[int], window: Window, buckets: int
+    ) -> list[tuple[int, SeriesLayer, int]]:
+        """Return (column, its layer, bucket size in records) for the series of one writer."""
+
+        def read(
+            start: float | None, stop: float | None, columns: Sequence[int], count: int
+        ) -> list[tuple[int, SeriesLayer, int]]:
+            part = Window(start, stop, window.by)
+            layer = Layer(row, _chunks_touched(self._connection, row, part), part.of(unsealed))
+            return _layers(self._connection, layer, columns, part, count)
+
+        ends = _ends(row, unsealed)
+        if window.log_from is None or not ends:
+            return read(window.start, window.stop, wanted, buckets)
+        stop = max(ends) if window.stop is None else min(window.stop, max(ends))
+        edges, share = decades(window.log_from, window.start, stop, buckets)
+        return read_decades(read, wanted, (window.start, window.stop), edges, share)
 
 
 def _after(points: Points, sealed_seq: int) -> Points:
@@ -223,7 +246,7 @@ def _chunks_touched(connection: Connection, row: Row[Any], window: Window) -> Se
 
 
 def _layers(
-    connection: Connection, layer: Layer, wanted: list[int], window: Window, buckets: int
+    connection: Connection, layer: Layer, wanted: Sequence[int], window: Window, buckets: int
 ) -> list[tuple[int, SeriesLayer, int]]:
     """Return (column, its layer, bucket size in records) for the series of one writer."""
     if not wanted:
@@ -251,7 +274,7 @@ def _decoded(
 
 
 def _scarce(
-    connection: Connection, layer: Layer, wanted: list[int], buckets: int
+    connection: Connection, layer: Layer, wanted: Sequence[int], buckets: int
 ) -> dict[int, Sequence[int]]:
     """Return the series whose values in the window all fit, each with the chunks that contain any."""
     row = layer.row

@@ -96,11 +96,15 @@ class Growing:
         stored_run = self._reader.run(self.run)
         return sum(w.records for w in stored_run.writers) if stored_run else 0
 
-    def shows_all(self, there: int, window: tuple[int, int] | None, buckets: int) -> int:
+    def shows_all(
+        self, there: int, window: tuple[int, int] | None, buckets: int, log_from: int | None = None
+    ) -> int:
         """Check that every fault among the first ``there`` records is in the response for ``window``; return
         how many."""
         low, high = window or (None, None)
-        answer = self._reader.series(self.run, ["loss"], start=low, stop=high, buckets=buckets)
+        answer = self._reader.series(
+            self.run, ["loss"], start=low, stop=high, buckets=buckets, log_from=log_from
+        )
         known, shown = set(self.steps[:there].tolist()), 0
         for place, fault in zip(self.places, FAULTS, strict=True):
             if place in known and (low is None or high is None or low <= place <= high):
@@ -144,6 +148,7 @@ def test_six_of_six_faults_at_every_zoom(room: Any, places: list[int], buckets: 
             run.shows_all(there, window, buckets)
     run.grow(N, wait=True)
     shown = [run.shows_all(N, window, buckets) for window in windows]
+    assert shown == [run.shows_all(N, window, buckets, 0) for window in windows]
     assert shown[0] == len(FAULTS)
     assert min(shown[-4 * len(FAULTS) :]) >= 1  # at least the windows around each fault contain it
 
@@ -176,6 +181,20 @@ def test_a_small_window_is_exact(database: Database, admit: Any, put: Any) -> No
     assert (answer.level, layer.exact) == (0, True)
     assert layer.x.tolist() == list(range(8000, 8501))
     assert layer.first.tolist() == [step / 7 for step in range(8000, 8501)]
+
+
+def test_a_log_axis_has_fine_buckets_in_each_decade(database: Database, admit: Any, put: Any) -> None:
+    """The first hundred steps are exact, and each later decade has some dozen buckets; no value is lost."""
+    who = admit().writer
+    steps = np.arange(60_000)
+    put(*cut(who, steps, steps / 7, 500))
+    sealed(database, 14)
+    answer = StoreReader(database).series("r1", ["loss"], buckets=400, log_from=0)
+    (layer,) = answer.series["loss"]
+    assert layer.x[:60].tolist() == list(range(60))
+    assert all(np.count_nonzero((layer.x >= 10**k) & (layer.x < 10 ** (k + 1))) > 40 for k in (2, 3))
+    assert layer.n.sum() == len(steps)
+    assert len(layer.x) < 800
 
 
 def test_attempts_and_ranks_are_layers(database: Database, admit: Any, put: Any) -> None:

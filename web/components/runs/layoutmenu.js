@@ -1,9 +1,9 @@
 /**
- * The menu of the layout of a run page: pins, order, sizes, sections and custom charts. A project has one,
- * for all users; an address that names another keeps it.
+ * The menu of the layout of a run page: pins, order, sizes, sections, custom charts and the x axis. A project
+ * has one, for all users; an address that names another keeps it.
  */
 
-import { layoutText, namesLayout, readLayout, STANDARD } from "../../lib/views/layout.js";
+import { laidOut, layoutText, readLayout, STANDARD } from "../../lib/views/layout.js";
 import { ask, announce } from "../form.js";
 import { menu } from "../menu.js";
 
@@ -16,8 +16,8 @@ export class LayoutMenu {
 
   /**
    * @param {Pick<import("../../data/api.js").Api, "layout" | "saveLayout">} api
-   * @param {{ may: boolean, view: () => View, set: (change: Partial<View>) => void, first: (change:
-   *   Partial<View>) => void }} source first: shows the layout of the project, and leaves the address
+   * @param {{ may: boolean, view: () => View, set: (change: Partial<View>) => void, first: (view: View) =>
+   *   void }} source first: shows the layout of the project, and leaves the address
    */
   constructor(api, source) {
     this.api = api;
@@ -36,7 +36,7 @@ export class LayoutMenu {
     try {
       const { layout } = await this.api.layout(project);
       this.#saved = layout;
-      if (layout && !namesLayout(this.source.view())) this.source.first(readLayout(layout));
+      if (layout) this.source.first(this.within(this.source.view(), location.search));
     } catch {
       this.#project = ""; // the page works without it, and asks again with the next details
     }
@@ -46,9 +46,10 @@ export class LayoutMenu {
    * Return the view of another address of the page: with the layout of the project, unless it names one.
    *
    * @param {View} view
+   * @param {string} search
    */
-  within(view) {
-    return this.#saved && !namesLayout(view) ? { ...view, ...readLayout(this.#saved) } : view;
+  within(view, search) {
+    return laidOut(view, search, this.#saved);
   }
 
   /** @returns {import("../menu.js").Item[]} */
@@ -83,12 +84,13 @@ export class LayoutMenu {
     const project = this.#project;
     ask(
       `Save the layout for ${project}`,
-      "Everyone who opens a run of this project sees these pins, sizes, sections and custom charts first.",
+      "Everyone who opens a run of this project sees these charts and this x axis first.",
       "Save",
       async () => {
         await this.api.saveLayout(project, layout);
         this.#saved = layout;
         this.source.set({ standard: false });
+        this.source.first(this.within(this.source.view(), location.search));
         announce(`The layout of ${project} was saved`);
       },
     );

@@ -1,11 +1,25 @@
-/** The layout of run pages: pins, order, sizes, sections and custom charts. A project has one. */
+/** The layout of run pages: pins, order, sizes, sections, custom charts and the x axis. A project has one. */
 
 import { readView, WHOLE, writeView } from "./runview.js";
+import { BY_STEP } from "./xaxis.js";
 
 /** @typedef {import("./runview.js").View} View */
 
-const FIELDS = /** @type {const} */ (["pins", "order", "panels", "sizes", "placed", "shut", "open"]);
-const KEYS = ["pin", "order", "panel", "size", "in", "shut", "open", "layout"];
+const FIELDS = /** @type {const} */ ([
+  "pins",
+  "order",
+  "panels",
+  "sizes",
+  "placed",
+  "shut",
+  "open",
+  "x",
+  "logX",
+]);
+const KEYS = {
+  places: ["pin", "order", "panel", "size", "in", "shut", "open", "layout"],
+  axis: ["x", "logx"],
+};
 
 /**
  * Return the fields of a layout.
@@ -25,7 +39,7 @@ export const STANDARD = picked(WHOLE);
  *
  * @param {View} view
  */
-export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view) }).slice(1);
+export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view), usual: BY_STEP }).slice(1);
 
 /**
  * Return the fields of a saved layout; what is not readable is ignored.
@@ -35,11 +49,22 @@ export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view) }).sli
 export const readLayout = (text) => picked(readView(`?${text}`));
 
 /**
- * Return whether the address of a view names a layout, so that it is not that of the project.
+ * Return a view with the saved layout of its project. What its address names, it keeps: the places of charts,
+ * or the x axis.
  *
  * @param {View} view
+ * @param {string} search
+ * @param {string} text
+ * @returns {View}
  */
-export function namesLayout(view) {
-  const asked = new URLSearchParams(writeView(view));
-  return KEYS.some((key) => asked.has(key));
+export function laidOut(view, search, text) {
+  const { x, logX, ...places } = readLayout(text);
+  const asked = new URLSearchParams(search);
+  const names = (/** @type {string[]} */ keys) => keys.some((key) => asked.has(key));
+  return {
+    ...view,
+    ...(names(KEYS.places) ? {} : places),
+    ...(names(KEYS.axis) ? {} : { x, logX }),
+    usual: { x, logX },
+  };
 }

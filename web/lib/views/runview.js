@@ -4,7 +4,7 @@ import { readCustom } from "../charts/customchart.js";
 import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 import { readSizes, sizePairs } from "./sizes.js";
-import { readX, xPairs } from "./xaxis.js";
+import { BY_STEP, readX, xPairs } from "./xaxis.js";
 
 /**
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
@@ -12,12 +12,13 @@ import { readX, xPairs } from "./xaxis.js";
  *   import("../charts/smooth.js").SmoothKind, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
  *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size>,
- *   placed: Record<string, string>, standard: boolean } &
+ *   placed: Record<string, string>, standard: boolean, usual: import("./xaxis.js").XAxis } &
  *   import("./scales.js").Scales & import("./xaxis.js").XAxis} View
  *   span: the visible part of a metric as x axis, null for all of the window; older: attempts shown in
  *   full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
  *   charts (lib/charts/customchart.js); placed: sections of charts that were moved to another one; standard:
- *   the project's layout is not shown; shut: collapsed sections; open: sections that are collapsed at first
+ *   the project's layout is not shown; shut: collapsed sections; open: sections that are collapsed at first;
+ *   usual: the x axis of the project, which an address without one means
  */
 
 /** @type {Pick<View, "from" | "to" | "follow" | "span">} */
@@ -28,8 +29,8 @@ export const WHOLE = {
   ...ALL_STEPS,
   at: null,
   alert: null,
-  x: "step",
-  logX: false,
+  ...BY_STEP,
+  usual: BY_STEP,
   smooth: 0,
   smoothing: "ema",
   ...AUTOMATIC,
@@ -84,6 +85,7 @@ export function readView(search) {
     at: step(asked.get("at")),
     alert: asked.get("alert"),
     ...readX(asked, X_KINDS),
+    usual: BY_STEP,
     span: spanIn(asked),
     smooth: amountWithin(smoothing, smooth),
     smoothing,
@@ -188,7 +190,7 @@ function lookPairs(view) {
     ["find", view.find],
   ]);
   return [
-    ...xPairs(view),
+    ...xPairs(view, view.usual),
     ...single.filter(([, value]) => value),
     ...scalePairs(view),
     ...many("attempt", view.older),

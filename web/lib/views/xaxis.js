@@ -41,11 +41,27 @@ export function readX(asked, known) {
   return { x, logX: asked.get("logx") === "1" && canBeLog(x) };
 }
 
+/** @type {XAxis} */
+export const BY_STEP = { x: "step", logX: false };
+
 /**
  * @param {XAxis} axis
- * @returns {[string, string][]} what differs from the step
+ * @param {XAxis} [usual] what an address without these pairs means
+ * @returns {[string, string][]} what differs from it
  */
-export const xPairs = ({ x, logX }) => [
-  ...(x === "step" ? [] : [/** @type {[string, string]} */ (["x", x])]),
-  ...(logX && canBeLog(x) ? [/** @type {[string, string]} */ (["logx", "1"])] : []),
-];
+export function xPairs({ x, logX }, usual = BY_STEP) {
+  const isLog = logX && canBeLog(x);
+  return [
+    ...(x === usual.x ? [] : [/** @type {[string, string]} */ (["x", x])]),
+    ...(isLog === usual.logX ? [] : [/** @type {[string, string]} */ (["logx", isLog ? "1" : "0"])]),
+  ];
+}
+
+/**
+ * Return the step from which the distance is on a logarithmic scale; null if the axis is linear.
+ *
+ * @param {XAxis} axis
+ * @param {number | null} first step of the run
+ */
+export const logOrigin = ({ x, logX }, first) =>
+  logX && canBeLog(x) ? (x === "step" ? 0 : (first ?? 0)) : null;

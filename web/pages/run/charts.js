@@ -36,6 +36,8 @@ export class RunCharts {
   plots = null;
   closed = false;
   #overviewDrawn = 0;
+  /** Whether the series were last requested for a logarithmic axis. */
+  #isLog = false;
 
   /**
    * @param {App} app
@@ -73,8 +75,8 @@ export class RunCharts {
       clicked: (step) => this.vitals.cross.toggle(step),
       menuOf: (panel) => panelMenu(this.#host(), panel),
       compose: () => this.#compose(null),
-      first: (change) => {
-        nav.view = { ...nav.view, ...change };
+      first: (view) => {
+        nav.view = view;
         this.restyle();
       },
     });
@@ -156,6 +158,16 @@ export class RunCharts {
     return isMetric ? this.metrics.feed.set.get(name) : this.source.data.layers(name);
   }
 
+  /**
+   * Return the series of a chart, and the metric that is its x axis.
+   *
+   * @param {string} name
+   */
+  #recordsOf(name) {
+    const metric = xMetric(this.source.nav.view.x);
+    return [...new Set([...(metric === null ? [] : [metric]), ...this.metrics.seriesOf(name)])];
+  }
+
   /** @param {string | null} name of the chart to edit; null: add one */
   #compose(name) {
     const { nav } = this.source;
@@ -187,7 +199,8 @@ export class RunCharts {
       setSizes: (sizes) => nav.set({ sizes }),
       run: () => data.row?.name ?? id,
       plots: () => this.plots,
-      csv: (name) => app.api.csv(id, this.metrics.seriesOf(name), nav.records()),
+      axis: () => data.timeline(nav.view).title,
+      csv: (name) => app.api.csv(id, this.#recordsOf(name), nav.records()),
       edit: (name) => this.#compose(name),
       remove: (name) => nav.set(withoutChart(nav.view, name)),
       table: (name) => void showValues(app.api, id, this.metrics.valuesOf(name), nav.records()),
@@ -247,6 +260,7 @@ export class RunCharts {
   /** Load and draw the window of the view. */
   look() {
     const { data, nav } = this.source;
+    this.#isLog = nav.window().logFrom !== null;
     data.look(nav.window(), this.buckets());
     this.metrics.look(nav.window());
     if (data.run) this.#layers();
@@ -261,7 +275,10 @@ export class RunCharts {
     this.vitals.fill(nav.view.full);
     document.documentElement.classList.toggle("has-full", nav.view.full !== null);
     this.metrics.arrange();
-    this.draw();
+    const isLog = nav.window().logFrom !== null;
+    if (isLog === this.#isLog) return this.draw();
+    this.#isLog = isLog; // buckets that are as fine at the start as the axis is wide there, or equal ones
+    this.look();
   }
 
   showControls() {

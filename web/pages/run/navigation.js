@@ -3,6 +3,7 @@
 import { alertAt } from "../../lib/alerts/attention.js";
 import { padded } from "../../lib/charts/metricaxis.js";
 import { keyFactor, zoomCenter, zoomedAt } from "../../lib/charts/zoom.js";
+import { logOrigin } from "../../lib/views/xaxis.js";
 import { ALL_STEPS, followSize, readView, stepRange, writeView } from "../../lib/views/runview.js";
 
 /** @typedef {import("../../lib/views/runview.js").View} View */
@@ -66,7 +67,8 @@ export class Navigation {
   window() {
     const { from, to, follow } = this.view;
     const last = this.data.last ?? this.data.row?.last_step ?? 0;
-    return follow === null ? { from, to } : { from: Math.max(0, last - follow), to: null };
+    const logFrom = logOrigin(this.view, this.data.first);
+    return follow === null ? { from, to, logFrom } : { from: Math.max(0, last - follow), to: null, logFrom };
   }
 
   /**

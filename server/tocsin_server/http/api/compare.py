@@ -44,11 +44,12 @@ Real = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
 
 class RunWindow(Body):
-    """A run and the steps to return; null for all."""
+    """A run and the steps to return; null for all. ``log_from``: as in `GET /runs/{id}/series`."""
 
     id: Id
     start: Annotated[Real | None, Field(alias="from")] = None
     stop: Annotated[Real | None, Field(alias="to")] = None
+    log_from: Real | None = None
 
 
 class CompareQuery(Body):
@@ -191,7 +192,7 @@ def _read(
                 state = states.get(one.id, runs[one.id].state)
                 line |= _details(runs[one.id], state, series.names(one.id), alerts[one.id])
             try:
-                window = Window(one.start, one.stop, "step")
+                window = Window(one.start, one.stop, "step", one.log_from)
                 line |= _series(series.of(one.id, wanted.names, window, wanted.buckets))
             except DamagedError as error:
                 line |= _failed(500, f"The records of this run are damaged: {error}")

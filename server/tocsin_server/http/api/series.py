@@ -65,14 +65,22 @@ def series(
     stop: Annotated[Real | None, Query(alias="to")] = None,
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
     x: Literal["step", "time"] = "step",
+    log_from: Real | None = None,
 ) -> ExactJSON:
-    """Return series of a run between two steps (times in Unix ms if x is time), at most ``buckets`` items."""
+    """Return series of a run between two steps (times in Unix ms if x is time), at most ``buckets`` items.
+
+    With ``log_from``, a step, the buckets are for a logarithmic axis of the distance from it.
+    """
+    if log_from is not None and x != "step":
+        raise Problem(422, subject="log_from", expected="x=step", got=f"x={x}")
     services = services_of(request)
     with services.database.reader.begin() as connection:
         if not is_there(connection, run_id):  # rows of a deleted run may still be in the database
             raise Problem(404, subject="run", expected="the id of a run", got=run_id)
     wanted = names_of(names) or VITAL_SIGNS
-    answer = services.reader.series(run_id, wanted, start=start, stop=stop, buckets=buckets, x=x)
+    answer = services.reader.series(
+        run_id, wanted, start=start, stop=stop, buckets=buckets, x=x, log_from=log_from
+    )
     return ExactJSON(series_reply(answer))
 
 
