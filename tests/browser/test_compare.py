@@ -18,6 +18,13 @@ VALUES = """() => [...document.querySelector('[data-series=loss] .plot').data
     .find((each) => each.mode === 'lines' && !each.fill).y].map((each) => (isFinite(each) ? each : null))"""
 
 
+LINES = """() => {
+    const lines = document.querySelector('[data-series=loss] .plot').data
+        .filter((each) => each.mode === 'lines' && !each.fill).map((each) => [...each.y]);
+    return [lines.slice(0, 2), lines.slice(2)];
+}"""
+
+
 @pytest.fixture(scope="module")
 def pair(shared_tower: Any, script: Callable[[str], str]) -> str:
     """Two runs of forty steps, 0.01 apart in loss; the address that compares them."""
@@ -58,6 +65,18 @@ def test_the_difference_to_the_baseline(tab: Any) -> None:
     drawn = [value for value in tab.page.evaluate(VALUES) if value is not None]
     assert drawn == pytest.approx([0.01] * len(drawn))
     tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
+
+
+def test_runs_are_smoothed_as_on_the_run_page(tab: Any) -> None:
+    """By kind and number: a running mean of three points, of values that differ from point to point."""
+    tab.page.get_by_label("Kind of average").select_option("mean")
+    tab.page.get_by_label("Points").fill("3")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_url("**smooth=3*smoothing=mean*")
+    tab.page.wait_for_function(f"() => ({INKS})().length === 4")  # each with its raw line
+    first, *_ = tab.page.evaluate(LINES)
+    raw, means = first[0], first[1]
+    assert means[1] == pytest.approx(sum(raw[:3]) / 3)
 
 
 def test_only_settings_that_differ_are_listed(tab: Any) -> None:

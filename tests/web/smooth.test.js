@@ -85,3 +85,10 @@ test("an amount is kept within the limits of its kind", () => {
     [0.99, 200, 0],
   );
 });
+
+test("a time-weighted average of values at one place is their mean", () => {
+  const how = { kind: /** @type {const} */ ("time"), amount: 0.5 };
+  const got = smooth([2, 4, 9, 1], how, [0, 0, 0, 3]);
+  for (const [i, value] of [2, 3, 5].entries()) close(got[i], value);
+  assert.ok(got[3] < 5 && got[3] > 1);
+});

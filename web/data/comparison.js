@@ -227,7 +227,8 @@ export class Comparison {
    * @param {boolean} wasLog
    */
   picture(name, drawing, range, width, wasLog) {
-    const { difference, smooth, band } = this.source.view();
+    const { difference, smooth, smoothing, band } = this.source.view();
+    const how = { kind: smoothing, amount: smooth };
     if (this.many) return this.#ofSums(name, drawing, range, width, wasLog);
     const groups = this.groups();
     if (groups) {
@@ -240,7 +241,7 @@ export class Comparison {
         dash: dashOf(group.slot),
         members: group.runs.flatMap((id) => drawn.get(id) ?? []),
       }));
-      return overlayGroups(drawing, gathered, based, band, range, width, wasLog, smooth);
+      return overlayGroups(drawing, gathered, based, band, range, width, wasLog, how);
     }
     const runs = this.#overlaid(name);
     const base = difference ? this.baseOf(name) : null;
@@ -251,7 +252,7 @@ export class Comparison {
       range,
       width,
       wasLog,
-      smooth,
+      how,
     );
   }
 
@@ -263,13 +264,14 @@ export class Comparison {
    * @param {boolean} wasLog
    */
   #ofSums(name, drawing, range, width, wasLog) {
-    const { difference, smooth, band } = this.source.view();
+    const { difference, smooth, smoothing, band } = this.source.view();
+    const how = { kind: smoothing, amount: smooth };
     const base = difference ? this.lineOf(String(this.base())) : null;
     const found = this.sums.of(name);
     const means = found.map(({ group, series }) => meanOfSums(group, inkOf(group.slot), series, band));
     const marked = found.flatMap(({ group, series }) => (group.id === base ? [] : [faultsOfSums(series)]));
     const dashes = new Map(found.map(({ group }) => [group.id, dashOf(group.slot)]));
-    return overlayMeans(drawing, means, marked, dashes, base, range, width, wasLog, smooth);
+    return overlayMeans(drawing, means, marked, dashes, base, range, width, wasLog, how);
   }
 
   /**

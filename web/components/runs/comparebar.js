@@ -5,6 +5,7 @@ import { keyName } from "../../lib/charts/groups.js";
 import { int } from "../../lib/format.js";
 import { MOST_LISTED as MOST_LISTED_RUNS } from "../../lib/views/compareview.js";
 import { menu } from "../menu.js";
+import { SmoothingChoice } from "./smoothing.js";
 import { XChoice } from "./xchoice.js";
 
 /** @typedef {import("../../lib/views/compareview.js").CompareView} CompareView */
@@ -36,17 +37,7 @@ export class CompareBar {
     this.x = new XChoice(ALIGN, (axis) =>
       set("x" in axis ? { ...axis, from: null, to: null, at: null } : axis),
     );
-    this.slider = /** @type {HTMLInputElement} */ (
-      el("input", {
-        type: "range",
-        min: 0,
-        max: 0.99,
-        step: 0.01,
-        value: 0,
-        "aria-label": "Smoothing",
-        oninput: () => set({ smooth: Number(this.slider.value) }),
-      })
-    );
+    this.smoothing = new SmoothingChoice(source);
     this.diff = el(
       "button.btn",
       {
@@ -70,7 +61,7 @@ export class CompareBar {
       "div.bar.then",
       {},
       this.x.node,
-      el("label.row.tight", {}, el("span.soft", {}, "Smoothing"), this.slider),
+      this.smoothing.node,
       this.diff,
       menu("Group by", () => this.#keys(), { text: "Group", shape: "compare" }),
       this.band,
@@ -84,7 +75,7 @@ export class CompareBar {
   show(view) {
     const many = view.runs.length > MOST_LISTED_RUNS;
     this.x.show(view, this.source.names(), many);
-    if (Number(this.slider.value) !== view.smooth) this.slider.value = String(view.smooth);
+    this.smoothing.show();
     this.band.hidden = !view.group.length && !many;
     for (const each of this.bands) each.setAttribute("aria-pressed", String(each.dataset.band === view.band));
     this.diff.setAttribute("aria-pressed", String(view.difference));

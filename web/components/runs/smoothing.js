@@ -5,8 +5,8 @@ import { amountWithin, isWeight, MOST_POINTS, SMOOTHEST } from "../../lib/charts
 import { selectInput } from "../form.js";
 
 /**
- * @typedef {import("../../lib/charts/smooth.js").SmoothKind} SmoothKind
- * @typedef {{ smooth: number, smoothing: SmoothKind }} Chosen
+ * @typedef {import("../../lib/views/smoothing.js").SmoothKind} SmoothKind
+ * @typedef {import("../../lib/views/smoothing.js").Smoothed} Chosen
  */
 
 const KINDS = /** @type {const} */ ([

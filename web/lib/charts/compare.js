@@ -207,10 +207,10 @@ export function valueAt(layers, x) {
  * @param {[number, number]} range
  * @param {number} width
  * @param {boolean} wasLog
- * @param {number} weight
+ * @param {import("./smooth.js").Smoothing | number} smoothing
  * @returns {import("./picture.js").Picture}
  */
-export function overlay(drawing, runs, base, range, width, wasLog, weight) {
+export function overlay(drawing, runs, base, range, width, wasLog, smoothing) {
   const under = base
     ? partsOf(base)
         .map((part) => part.layer)
@@ -238,7 +238,7 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
     range,
     width,
     wasLog,
-    weight,
+    smoothing,
   );
   return { ...picture, left: leftOut(parts, runs[0]?.line.without ?? "") };
 }
@@ -253,10 +253,10 @@ export function overlay(drawing, runs, base, range, width, wasLog, weight) {
  * @param {[number, number]} range
  * @param {number} width
  * @param {boolean} wasLog
- * @param {number} weight
+ * @param {import("./smooth.js").Smoothing | number} smoothing
  * @returns {import("./picture.js").Picture}
  */
-export function composed(how, parts, marked, range, width, wasLog, weight) {
+export function composed(how, parts, marked, range, width, wasLog, smoothing) {
   const bare = axisPlan(
     how,
     parts.map((part) => part.planned ?? part.layer),
@@ -272,7 +272,7 @@ export function composed(how, parts, marked, range, width, wasLog, weight) {
   const plan = withRail(bare, rails.top, rails.bottom);
   const floor = plan.log ? 10 ** plan.range[0] : null;
   const lines = parts.flatMap((part) =>
-    linesOf(part, how, plan.log, weight).map((line) => ({ ...line, id: part.id, full: part.full })),
+    linesOf(part, how, plan.log, smoothing).map((line) => ({ ...line, id: part.id, full: part.full })),
   );
   return clipped(bare, parts, apart, {
     lines: alike(lines.flatMap(({ full, ...line }) => (full ? inTwo(line, full) : [line]))),

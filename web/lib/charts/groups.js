@@ -125,10 +125,10 @@ function named(key, value) {
  * @param {[number, number]} range
  * @param {number} width
  * @param {boolean} wasLog
- * @param {number} weight
+ * @param {import("./smooth.js").Smoothing | number} smoothing
  * @returns {import("./picture.js").Picture}
  */
-export function overlayGroups(drawing, groups, base, band, range, width, wasLog, weight) {
+export function overlayGroups(drawing, groups, base, band, range, width, wasLog, smoothing) {
   const count = Math.max(50, Math.round(width / pixelsFor(groups.length)));
   const all = groups.map((each) => meanOf(each, range, count, Boolean(drawing.steps), band));
   const marked = groups
@@ -136,7 +136,7 @@ export function overlayGroups(drawing, groups, base, band, range, width, wasLog,
     .flatMap(({ members }) => members.flatMap(partsOf))
     .map((part) => thin(part.layer, range[0], range[1], count));
   const dashes = new Map(groups.map(({ group, dash }) => [group.id, dash]));
-  return overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, weight);
+  return overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, smoothing);
 }
 
 /**
@@ -150,10 +150,10 @@ export function overlayGroups(drawing, groups, base, band, range, width, wasLog,
  * @param {[number, number]} range
  * @param {number} width
  * @param {boolean} wasLog
- * @param {number} weight
+ * @param {import("./smooth.js").Smoothing | number} smoothing
  * @returns {import("./picture.js").Picture}
  */
-export function overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, weight) {
+export function overlayMeans(drawing, all, marked, dashes, base, range, width, wasLog, smoothing) {
   const held = Boolean(drawing.steps);
   const under = all.find((mean) => mean.id === base) ?? null;
   const means = all
@@ -169,7 +169,7 @@ export function overlayMeans(drawing, all, marked, dashes, base, range, width, w
     planned: under ? mean.layer : positive(mean),
   }));
   const how = under ? { ...drawing, axis: /** @type {const} */ ("linear"), zero: false } : drawing;
-  return { ...composed(how, parts, marked, range, width, wasLog, weight), means };
+  return { ...composed(how, parts, marked, range, width, wasLog, smoothing), means };
 }
 
 /**

@@ -68,20 +68,20 @@ export function smooth(y, how, x = y.map((_, i) => i)) {
 const spacing = (x) => (x[x.length - 1] - x[0]) / (x.length - 1) || 1;
 
 /**
- * Exponential moving average with bias correction: s = w s + (1 - w) y, divided by the sum of all weights.
+ * Exponential moving average with bias correction: the mean of all values so far, each weighted by `w` to the
+ * power of its distance. Values at one place have equal weights.
  *
  * @param {number[]} y
  * @param {(i: number) => number} weightOf of what came before; called only for finite values
  */
 function average(y, weightOf) {
-  let sum = 0;
-  let share = 1;
+  let mean = 0;
+  let weights = 0;
   return y.map((value, i) => {
     if (!Number.isFinite(value)) return value;
-    const weight = weightOf(i);
-    sum = weight * sum + (1 - weight) * value;
-    share *= weight;
-    return share < 1 ? sum / (1 - share) : value;
+    weights = weights * weightOf(i) + 1;
+    mean += (value - mean) / weights;
+    return mean;
   });
 }
 

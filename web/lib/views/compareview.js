@@ -4,8 +4,8 @@
  */
 
 import { readRunCharts } from "../charts/runcharts.js";
-import { SMOOTHEST } from "../charts/smooth.js";
 import { readScales, scalePairs } from "./scales.js";
+import { readSmoothing, smoothingPairs } from "./smoothing.js";
 import { readX, xPairs } from "./xaxis.js";
 
 /**
@@ -14,10 +14,11 @@ import { readX, xPairs } from "./xaxis.js";
  * @typedef {{ id: string, slot: number, hidden: boolean }} Entry
  */
 /**
- * @typedef {{ runs: Entry[], base: string | null, smooth: number, difference: boolean, series:
+ * @typedef {{ runs: Entry[], base: string | null, difference: boolean, series:
  *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
  *   group: string[], band: BandKind, metric: string, goal: Goal, charts: string[] } &
- *   import("./scales.js").Scales & import("./xaxis.js").XAxis} CompareView
+ *   import("./scales.js").Scales & import("./xaxis.js").XAxis &
+ *   import("./smoothing.js").Smoothed} CompareView
  *   same: also show settings that are equal; group: by what runs are grouped; metric, goal: what settings are
  *   judged by; charts: of runs (lib/charts/runcharts.js)
  */
@@ -88,7 +89,7 @@ export function readCompare(search) {
     runs,
     base: base !== null && ids.includes(base) ? base : null,
     ...(ids.length > MOST_LISTED ? readX(new URLSearchParams(), ALIGN) : readX(asked, ALIGN)),
-    smooth: Math.min(SMOOTHEST, Math.max(0, num(asked.get("smooth")) ?? 0)),
+    ...readSmoothing(asked),
     difference: asked.get("difference") === "1",
     series: [...new Set(asked.getAll("series"))].slice(0, MOST_SERIES),
     ...readScales(asked),
@@ -117,7 +118,7 @@ export function writeCompare(view) {
     ...view.runs.filter((run) => run.hidden).map(({ id }) => ["hide", id]),
     ["base", view.base ?? ""],
     ...xPairs(view),
-    ["smooth", view.smooth ? String(view.smooth) : ""],
+    ...smoothingPairs(view),
     ["difference", view.difference ? "1" : ""],
     ...view.series.map((name) => ["series", name]),
     ...scalePairs(view),

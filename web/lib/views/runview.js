@@ -1,19 +1,18 @@
 /** View state of a run page, stored in the address, so that a link shows the same view to someone else. */
 
 import { readCustom } from "../charts/customchart.js";
-import { amountWithin, SMOOTH_KINDS } from "../charts/smooth.js";
 import { AUTOMATIC, readScales, scalePairs } from "./scales.js";
 import { readSizes, sizePairs } from "./sizes.js";
+import { NOT_SMOOTHED, readSmoothing, smoothingPairs } from "./smoothing.js";
 import { BY_STEP, readX, xPairs } from "./xaxis.js";
 
 /**
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
- *   | null, span: [number, number] | null, smooth: number, smoothing:
- *   import("../charts/smooth.js").SmoothKind, older: number[],
+ *   | null, span: [number, number] | null, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
  *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size>,
  *   placed: Record<string, string>, standard: boolean, usual: import("./xaxis.js").XAxis } &
- *   import("./scales.js").Scales & import("./xaxis.js").XAxis} View
+ *   import("./scales.js").Scales & import("./xaxis.js").XAxis & import("./smoothing.js").Smoothed} View
  *   span: the visible part of a metric as x axis, null for all of the window; older: attempts shown in
  *   full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
  *   charts (lib/charts/customchart.js); placed: sections of charts that were moved to another one; standard:
@@ -31,8 +30,7 @@ export const WHOLE = {
   alert: null,
   ...BY_STEP,
   usual: BY_STEP,
-  smooth: 0,
-  smoothing: "ema",
+  ...NOT_SMOOTHED,
   ...AUTOMATIC,
   older: [],
   ranks: "band",
@@ -55,16 +53,6 @@ const MOST = 60;
 const step = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
 
 /**
- * @template {string} T
- * @param {string | null} text
- * @param {readonly string[]} known
- * @param {T} otherwise
- * @returns {T}
- */
-const oneOf = (text, known, otherwise) =>
-  text !== null && known.includes(text) ? /** @type {T} */ (text) : otherwise;
-
-/**
  * @param {string} search
  * @returns {View} unreadable values are ignored
  */
@@ -74,8 +62,6 @@ export function readView(search) {
   const from = step(asked.get("from"));
   const to = step(asked.get("to"));
   const follow = step(asked.get("follow"));
-  const smooth = step(asked.get("smooth")) ?? 0;
-  const smoothing = oneOf(asked.get("smoothing"), SMOOTH_KINDS, "ema");
   const ranks = asked.get("ranks") ?? "";
   const zoom = from !== null && to !== null && to > from;
   return {
@@ -87,8 +73,7 @@ export function readView(search) {
     ...readX(asked, X_KINDS),
     usual: BY_STEP,
     span: spanIn(asked),
-    smooth: amountWithin(smoothing, smooth),
-    smoothing,
+    ...readSmoothing(asked),
     ...readScales(asked),
     older: [
       ...new Set(
@@ -183,14 +168,13 @@ function lookPairs(view) {
   const many = (/** @type {string} */ key, /** @type {unknown[]} */ values) =>
     values.map((value) => /** @type {[string, string]} */ ([key, String(value)]));
   const single = /** @type {Pairs} */ ([
-    ["smooth", view.smooth ? String(view.smooth) : ""],
-    ["smoothing", view.smooth && view.smoothing !== "ema" ? view.smoothing : ""],
     ["ranks", view.ranks === "band" ? "" : view.ranks],
     ["full", view.full ?? ""],
     ["find", view.find],
   ]);
   return [
     ...xPairs(view, view.usual),
+    ...smoothingPairs(view),
     ...single.filter(([, value]) => value),
     ...scalePairs(view),
     ...many("attempt", view.older),
