@@ -54,6 +54,10 @@ STEPS = (
     "train_iters",
 )
 """Names of settings that count the optimizer steps of a training, as in nanoGPT, Accelerate and Megatron."""
+OTHER_STEPS = ("total_timesteps", "total_frames", "num_env_steps")
+"""Settings that count steps of an environment. Beside them, one of STEPS may count rollouts."""
+SECTIONS = 3
+"""Maximum depth of the sections of a configuration that are searched."""
 HOLDERS = ("args", "hparams")
 """Attributes in which trainers hold the configuration, such as that of transformers and of Lightning."""
 
@@ -87,10 +91,29 @@ def planned_steps_of(config: Any, frame: FrameType | None = None) -> int | None:
         frame: The innermost frame to search for a Trainer of transformers, which has counted its steps.
     """
     found = set(_trainer_steps(frame))
-    for one in (config, *(config.values() if isinstance(config, Mapping) else ())):
-        named = one if isinstance(one, Mapping) else getattr(one, "__dict__", {})
-        found |= {value for name in STEPS if type(value := named.get(name)) is int and value > 0}
+    for section in _sections(config):
+        if any(name in section for name in OTHER_STEPS):
+            return None
+        found |= {value for name in STEPS if type(value := _value(section, name)) is int and value > 0}
     return found.pop() if len(found) == 1 else None
+
+
+def _sections(config: Any, depth: int = SECTIONS) -> Iterator[Mapping[str, Any]]:
+    """Yield a configuration as a mapping, and those within it."""
+    named = config if isinstance(config, Mapping) else getattr(config, "__dict__", {})
+    yield named
+    for name in tuple(named) if depth else ():
+        value = _value(named, name)
+        if isinstance(value, Mapping) or dataclasses.is_dataclass(value) or _is_config_type(value):
+            yield from _sections(value, depth - 1)
+
+
+def _value(section: Mapping[str, Any], name: str) -> Any:
+    """Return a value, or None for one that OmegaConf requires or cannot resolve."""
+    try:
+        return section[name]
+    except Exception:
+        return None
 
 
 def _trainer_steps(frame: FrameType | None) -> Iterator[int]:

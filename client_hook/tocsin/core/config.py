@@ -130,7 +130,7 @@ def _leaf(value: Any) -> tuple[bool, Any]:
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
     """Return keys and values of a mapping or a similar object, else None."""
     if isinstance(value, Mapping):
-        return value.items()
+        return _items(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
     if isinstance(value, type):
@@ -142,6 +142,16 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
     if any(cls.__name__.endswith("Namespace") for cls in type(value).__mro__):
         return list(vars(value).items())
     return None
+
+
+def _items(value: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the items one by one. In a DictConfig, some may be missing or refer to what is not there."""
+    for key in value:
+        try:
+            item = value[key]
+        except Exception as error:
+            item = f"<could not be read: {type(error).__name__}>"
+        yield key, item
 
 
 class _Nested:

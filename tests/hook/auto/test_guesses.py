@@ -74,11 +74,13 @@ def test_no_configuration_is_none() -> None:
         ({"model_args": TrainArguments(), "args": argparse.Namespace(max_steps=80)}, 80),
         ({"max_steps": -1, "max_iters": "many", "train_steps": True}, None),
         ({"max_steps": 10, "train_iters": 20}, None),
+        ({"trainer": argparse.Namespace(max_iters=70), "model": {"layers": 3}}, 70),
+        ({"total_timesteps": 2048, "num_iterations": 4}, None),
         (None, None),
     ],
 )
 def test_planned_steps_are_a_setting_that_counts_them(config: Any, planned: int | None) -> None:
-    """If several settings disagree, the length is unknown."""
+    """In any section. If several disagree, or count steps of an environment, the length is unknown."""
     assert planned_steps_of(config) == planned
 
 

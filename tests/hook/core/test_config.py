@@ -244,3 +244,19 @@ def test_any_configuration_can_be_encoded(tree: Any) -> None:
     described = plain(tree)
     back = msgspec.msgpack.decode(msgspec.msgpack.encode(described))
     assert repr(back) == repr(described)  # a NaN is equal to nothing
+
+
+def test_a_value_that_cannot_be_read_does_not_hide_the_others() -> None:
+    """As in a DictConfig, with values that are required or refer to what is not there."""
+
+    class Required(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            if key == "data":
+                raise LookupError("required")
+            return super().__getitem__(key)
+
+        def items(self) -> Any:
+            raise LookupError("required")
+
+    read = plain(Required(lr=0.1, data=None, steps=10))
+    assert read == {"lr": 0.1, "data": "<could not be read: LookupError>", "steps": 10}
