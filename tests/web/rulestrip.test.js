@@ -22,7 +22,7 @@ const firing = (step, resolved_step, healthy = true) => ({
   healthy,
 });
 
-test("alarms start where they fired, and an open one extends to the end", () => {
+test("alerts start where they fired, and an open one extends to the end", () => {
   const found = stretchesOf([firing(50, null), firing(10, 20)], [0, 100]);
   assert.deepEqual(
     found.map(({ from, to, open }) => [from, to, open]),
@@ -72,7 +72,7 @@ test("the result of a run is described in words", () => {
   assert.equal(outcomeOf(tested([firing(3, 4, false)])).word, "Matches other alerts");
 });
 
-test("a series that a run lacks is absent, which is not the same as no alarm", () => {
+test("a series that a run lacks is absent, which is not the same as no alert", () => {
   assert.equal(outcomeOf(tested([], [])).word, "Series absent");
   assert.equal(outcomeOf({ ...tested([]), series: undefined }).word, "No alerts");
 });

@@ -72,7 +72,7 @@ class AnswerChecks:
         raise RejectedError(sentence) if 400 <= status < 500 else ApiError(sentence)
 
     def _token_advice(self, request: Request, status: int, detail: str) -> str:
-        scope = "read" if request.method == "GET" else "write"
+        scope = "read" if request.method == "GET" or request.path == "/compare" else "write"
         if status == 403:
             what = f"{self._base} does not allow this with your token (403): {detail}"
         elif self._has_token:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,8 @@ from .table import Gathering, Table
 T = TypeVar("T")
 TIMEOUT_S, RETRIES = 30.0, 3
 INTERVAL_S, OUTAGE_S, LOST_S = 0.5, 300.0, 300.0
+COMPARED_BUCKETS = 400
+VITAL_SIGNS = ("loss", "grad_norm", "scale", "lr")
 FORMATS = ("parquet", "csv", "jsonl")
 
 
@@ -140,6 +142,20 @@ class Api(Connected):
             buckets: 50 to 8192.
         """
         return self._done(self._ask.metrics(run, names, start, stop, buckets))
+
+    def compare(
+        self, runs: Iterable[str | Run], *names: str, buckets: int = COMPARED_BUCKETS
+    ) -> dict[str, Table]:
+        """Return series of many runs by run id, in few requests: for charts and tables over runs.
+
+        The tables have the columns of :meth:`metrics`, except ``first``.
+
+        Args:
+            runs: The runs.
+            names: The series; default: loss, grad_norm, scale and lr.
+            buckets: 50 to 8192, at most so many rows per series, attempt and rank.
+        """
+        return self._done(self._ask.compare(runs, names or VITAL_SIGNS, buckets))
 
     def records(
         self, run: str | Run, *names: str, start: int | None = None, stop: int | None = None

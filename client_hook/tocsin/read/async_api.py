@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
-from .api import INTERVAL_S, LOST_S, OUTAGE_S, Connected, export_of, written
+from .api import (
+    COMPARED_BUCKETS,
+    INTERVAL_S,
+    LOST_S,
+    OUTAGE_S,
+    VITAL_SIGNS,
+    Connected,
+    export_of,
+    written,
+)
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
 from .following import Following
 from .operations import BUCKETS
@@ -74,6 +83,12 @@ class AsyncApi(Connected):
     ) -> Table:
         """See ``Api.metrics``."""
         return await self._done(self._ask.metrics(run, names, start, stop, buckets))
+
+    async def compare(
+        self, runs: Iterable[str | Run], *names: str, buckets: int = COMPARED_BUCKETS
+    ) -> dict[str, Table]:
+        """See ``Api.compare``."""
+        return await self._done(self._ask.compare(runs, names or VITAL_SIGNS, buckets))
 
     def records(
         self, run: str | Run, *names: str, start: int | None = None, stop: int | None = None

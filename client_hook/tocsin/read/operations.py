@@ -12,7 +12,7 @@ import msgspec
 
 from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
-from .errors import NotFoundError, RejectedError, UnreachableError
+from .errors import ApiError, NotFoundError, RejectedError, UnreachableError
 from .exchange import Answer, Asking, Found, Request, Streaming, answered
 from .filters import (
     filter_means,
@@ -23,15 +23,17 @@ from .filters import (
     run_filter,
 )
 from .following import Following
-from .packed_numbers import RecordPage, SeriesAnswer
+from .packed_numbers import ComparedRun, RecordPage, SeriesAnswer
 from .table import Table
 
 T = TypeVar("T")
 BUCKETS = 2000
-RUNS_AT_ONCE, EVENTS_AT_ONCE = 200, 1000
+RUNS_AT_ONCE, EVENTS_AT_ONCE, RUNS_COMPARED = 200, 1000, 200
 MOST_NAMES, MOST_METRICS = 5000, 20
 ALERTS_AT_ONCE, INCIDENTS_AT_ONCE = 200, 50
 LINES_AT_ONCE = 1000
+MOST_COMPARED = 1 << 23
+"""Runs x series x buckets of one comparison."""
 LOG_START = -1
 """The place before the oldest line."""
 
@@ -139,6 +141,36 @@ class Operations(AnswerChecks):
         query = {**_series(names), "from": start, "to": stop, "buckets": buckets}
         found = yield from self._of_run(run, "/series", query, SeriesAnswer)
         return found.table()
+
+    def compare(
+        self, runs: Iterable[str | Run], names: tuple[str, ...], buckets: int
+    ) -> Asking[dict[str, Table]]:
+        """Return a table of series of each run, by its id, in the order of the runs."""
+        ids = [run.id if isinstance(run, Run) else run for run in runs]
+        lines: list[ComparedRun] = []
+        size = max(1, min(RUNS_COMPARED, MOST_COMPARED // max(1, len(names) * buckets)))
+        for start in range(0, len(ids), size):
+            lines += yield from self._compared(ids[start : start + size], names, buckets)
+        for at, line in enumerate(lines):
+            if line.error is not None and line.error.status == 404:  # it may be a name
+                named = yield from self._named(line.id)
+                [lines[at]] = yield from self._compared([named.id], names, buckets)
+        for line in lines:
+            if line.error is not None:
+                raise ApiError(f"Run {line.id}: {line.error.detail}")
+        return {line.id: line.table() for line in lines}
+
+    def _compared(self, ids: list[str], names: tuple[str, ...], buckets: int) -> Asking[list[ComparedRun]]:
+        wanted = {
+            "runs": [{"id": id} for id in ids],
+            "names": list(dict.fromkeys(names)),
+            "buckets": buckets,
+            "details": False,
+        }
+        request = Request("/compare", method="POST", body=msgspec.json.encode(wanted))
+        answer = yield from self._get(request)
+        lines = [replace(answer, body=line) for line in answer.body.splitlines() if line]
+        return [self._decoded(request, line, ComparedRun) for line in lines]
 
     def records(
         self, run: str | Run, names: tuple[str, ...], start: int | None, stop: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import sys
 from array import array
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, Optional
 
 import msgspec
 
@@ -120,6 +120,94 @@ class Layer(msgspec.Struct, frozen=True):
     max: Optional[Packed] = None
     mean: Optional[Packed] = None
     last: Optional[Packed] = None
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """The positions that layers of one process share: records if ``exact``, else buckets."""
+
+    attempt: int
+    rank: int
+    exact: bool
+    x: Packed
+    t: Packed
+    x1: Optional[Packed] = None
+    n: Optional[Packed] = None
+
+
+class GridLayer(msgspec.Struct, frozen=True):
+    """A series on a grid; a count that is missing is zero everywhere."""
+
+    grid: int
+    first: Optional[Packed] = None
+    min: Optional[Packed] = None
+    max: Optional[Packed] = None
+    mean: Optional[Packed] = None
+    last: Optional[Packed] = None
+    nan: Optional[Packed] = None
+    pinf: Optional[Packed] = None
+    ninf: Optional[Packed] = None
+
+    def on(self, grid: Grid) -> Layer:
+        """Return the layer with its positions and counts. ``first`` of buckets is their mean."""
+        values = self.first or self.mean
+        assert values is not None
+        exact = values.array() if grid.exact else []
+        size = len(grid.x.array())
+
+        def counts(sent: Optional[Packed], is_one: Callable[[float], bool]) -> Packed:
+            return sent or packed([float(is_one(v)) for v in exact] if grid.exact else [0.0] * size)
+
+        return Layer(
+            grid.attempt,
+            grid.rank,
+            x=grid.x,
+            x1=grid.x1 or grid.x,
+            t=grid.t,
+            first=values,
+            n=grid.n or packed([1.0] * size),
+            nan=counts(self.nan, lambda v: v != v),
+            pinf=counts(self.pinf, lambda v: v == float("inf")),
+            ninf=counts(self.ninf, lambda v: v == -float("inf")),
+            exact=grid.exact,
+            min=self.min,
+            max=self.max,
+            mean=self.mean,
+            last=self.last,
+        )
+
+
+def packed(numbers: List[float]) -> Packed:
+    """Return numbers as the server sends them."""
+    made = array("d", numbers)
+    if sys.byteorder == "big":  # pragma: no cover - not tested on a big-endian machine
+        made.byteswap()
+    return Packed("f8", binascii.b2a_base64(made.tobytes(), newline=False).decode("ascii"))
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a run is missing in a comparison."""
+
+    status: int
+    detail: str
+
+
+class ComparedRun(msgspec.Struct, frozen=True):
+    """A line of the answer of ``POST /compare``."""
+
+    id: str
+    error: Optional[Failure] = None
+    cursor: int = 0
+    grids: List[Grid] = []
+    series: Dict[str, List[GridLayer]] = {}
+
+    def table(self) -> Table:
+        """Return the rows of ``SeriesAnswer.table``, without ``first``, which buckets do not have here."""
+        layers = {
+            name: [layer.on(self.grids[layer.grid]) for layer in found] for name, found in self.series.items()
+        }
+        whole = SeriesAnswer(self.cursor, layers).table()
+        columns = {name: column for name, column in whole.columns.items() if name != "first"}
+        return Table(whole.n, columns, is_exact=whole.is_exact, cursor=whole.cursor)
 
 
 class SeriesAnswer(msgspec.Struct, frozen=True):

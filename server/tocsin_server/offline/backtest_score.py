@@ -159,10 +159,10 @@ def _firing(run: str, alert: Alert, steps: NDArray[np.int64], excused: NDArray[n
 def per_thousand(tested: Sequence[Tested], least: Severity) -> float | None:
     """Return alerts of at least ``least`` per 1000 healthy steps, or None without healthy steps."""
     healthy = sum(run.healthy_steps for run in tested)
-    alarms = sum(
+    false_alarms = sum(
         firing.healthy and firing.severity.level >= least.level for run in tested for firing in run.firings
     )
-    return 1000 * alarms / healthy if healthy else None
+    return 1000 * false_alarms / healthy if healthy else None
 
 
 def summary_of(rule: str, settings: RuleSettings, tested: Sequence[Tested]) -> dict[str, Any]:

@@ -65,6 +65,21 @@ def test_metrics_of_a_small_window_are_exact(api: tocsin.Api, trained: str) -> N
     assert bits(table.lists()["value"]) == bits(NASTY)
 
 
+@pytest.mark.parametrize("buckets", [100, 8192])
+def test_a_comparison_has_what_the_metrics_of_each_run_have(
+    api: tocsin.Api, trained: str, buckets: int
+) -> None:
+    """By id or name, exact and in buckets, bit for bit."""
+    (found,) = api.compare(["read/trained"], "loss", "val/x", buckets=buckets).items()
+    alone = api.metrics(trained, "loss", "val/x", buckets=buckets)
+    assert (found[0], found[1].is_exact) == (trained, alone.is_exact)
+    for name in (name for name in alone.lists() if name != "first"):
+        one, other = (table.lists()[name] for table in (alone, found[1]))
+        assert list(map(repr, one)) == list(map(repr, other)), name
+    with pytest.raises(LookupError, match="no run 'none'"):
+        api.compare([trained, "none"])
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "trained", "config.lr>1e-4 tag:fp16", "config.model.name:swin step=2999", "val/x>=299 min(val/x)=0"],

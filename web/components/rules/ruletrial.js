@@ -1,4 +1,4 @@
-/** The backtest of a rule: one strip per stored run with its alarms, and how many were on healthy steps. */
+/** The backtest of a rule: one strip per stored run with its alerts, and how many were on healthy steps. */
 
 import { el, refill } from "../../browser/dom.js";
 import { ApiError } from "../../data/http.js";
@@ -234,7 +234,7 @@ export class RuleTrial {
       el(
         "span.micro.clip",
         {},
-        [run.project, counted(run.steps, "step"), counted(run.firings.length, "alarm")]
+        [run.project, counted(run.steps, "step"), counted(run.firings.length, "alert")]
           .filter(Boolean)
           .join(" · "),
       ),

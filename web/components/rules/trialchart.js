@@ -1,4 +1,4 @@
-/** The series of one run with the alarms of a tested rule: as a strip in a row, and larger with numbers. */
+/** The series of one run with the alerts of a tested rule: as a strip in a row, and larger with numbers. */
 
 import { el, refill, svg } from "../../browser/dom.js";
 import { counted, dotted, int, short } from "../../lib/format.js";
@@ -23,8 +23,8 @@ const lasted = ({ severity, step, resolved_step: end }) =>
  * @param {boolean} bad
  */
 function inWords({ steps }, stretches, bad) {
-  const alarms = stretches.slice(0, 10).map(({ firing }) => lasted(firing));
-  const words = alarms.length ? `${counted(stretches.length, "alert")}: ${alarms.join("; ")}` : "no alerts";
+  const alerts = stretches.slice(0, 10).map(({ firing }) => lasted(firing));
+  const words = alerts.length ? `${counted(stretches.length, "alert")}: ${alerts.join("; ")}` : "no alerts";
   return `Steps ${int(steps[0])} to ${int(steps[1])}, ${words}${bad ? "; contains non-finite values" : ""}`;
 }
 
@@ -43,7 +43,7 @@ export function strip(drawn) {
     },
     ...stretches.map(({ from, to, firing }) =>
       svg("rect", {
-        class: `alarm ${firing.severity}${firing.healthy ? " healthy" : ""}`,
+        class: `alert ${firing.severity}${firing.healthy ? " healthy" : ""}`,
         x: from * W,
         y: 0,
         width: Math.max(1.5, (to - from) * W),
@@ -65,14 +65,14 @@ export function strip(drawn) {
 }
 
 /**
- * The strip, larger: with the ends of both axes, the limit, and each alarm as a link to its step.
+ * The strip, larger: with the ends of both axes, the limit, and each alert as a link to its step.
  *
  * @param {Drawn} drawn
  */
 function enlarged(drawn) {
   const { run, layers, steps, limit, name } = drawn;
   const shape = shapeOf(layers, steps, limit);
-  const alarms = stretchesOf(run.firings, steps);
+  const alerts = stretchesOf(run.firings, steps);
   const range = shape.low === null ? "" : `${short(shape.low, 4)} to ${short(shape.high, 4)}`;
   return [
     el(
@@ -83,10 +83,10 @@ function enlarged(drawn) {
     el("div.strip.is-large", {}, strip(drawn)),
     el("div.micro.trialends", {}, el("span", {}, `step ${int(steps[0])}`), el("span", {}, int(steps[1]))),
     el(
-      "ol.trialalarms",
+      "ol.trialalerts",
       {},
-      ...alarms.slice(0, MOST_LISTED).map(({ firing }) => alarm(run, firing)),
-      alarms.length > MOST_LISTED ? el("li.soft", {}, `and ${int(alarms.length - MOST_LISTED)} more`) : null,
+      ...alerts.slice(0, MOST_LISTED).map(({ firing }) => alertItem(run, firing)),
+      alerts.length > MOST_LISTED ? el("li.soft", {}, `and ${int(alerts.length - MOST_LISTED)} more`) : null,
     ),
   ];
 }
@@ -95,7 +95,7 @@ function enlarged(drawn) {
  * @param {TrialRun} run
  * @param {TrialFiring} firing
  */
-function alarm(run, firing) {
+function alertItem(run, firing) {
   const at = firing.step ?? firing.onset_step;
   const { resolved_step: end, severity } = firing;
   return el(

@@ -23,7 +23,7 @@ export function stepsOf(layers) {
 }
 
 /**
- * Return alarms as ranges of the run, in order; an open alarm extends to the end.
+ * Return alerts as ranges of the run, in order; an open alert extends to the end.
  *
  * @param {TrialFiring[]} firings
  * @param {[number, number]} steps
