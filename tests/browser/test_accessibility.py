@@ -172,6 +172,26 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
     assert not {name: issues for name, issues in found.items() if issues}
 
 
+def test_axe_finds_nothing_in_what_is_opened(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """The explanation of a rule, an incident, groups of runs, and the media of runs without any."""
+    tab = visit(looked_at)
+    incident = looked_at.get("/incidents")["items"][0]["id"]
+    compared = f"/compare?run={RUN}&run=r_rings&group=config.lr"
+    found = {}
+    for address, summary, there in (
+        ("/rules?rule=loss-spike", ".aboutrule > summary", ".aboutrule h2"),
+        (f"/incidents/{incident}", None, "h1"),
+        (compared, ".mediacompare > summary", ".mediacompare[open]"),
+    ):
+        tab.page.goto(looked_at.base + address)
+        if summary:
+            tab.page.locator(summary).click()
+        tab.page.locator(there).first.wait_for()
+        found[address] = violations_of(tab)
+    assert not {name: issues for name, issues in found.items() if issues}
+    assert tab.page.locator(".mediacompare figure").count() == 0
+
+
 def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Ctrl K, a few letters, Enter; then the charts' menu opens and selects by keys, and focus returns."""
     tab = visit(looked_at)

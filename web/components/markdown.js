@@ -28,11 +28,14 @@ const TAGS = {
 export class Prose {
   node = el("div.markdown");
 
-  /** @param {Parse} parse */
-  constructor(parse) {
+  /**
+   * @param {Parse} parse
+   * @param {number} [above] levels of headings above those of the text
+   */
+  constructor(parse, above = 2) {
     this.latest = new Latest(
       parse,
-      ({ nodes }) => this.#draw(nodes.map(drawn)),
+      ({ nodes }) => this.#draw(nodes.map((node) => drawn(node, above))),
       (text) => this.#draw([el("pre", { tabindex: "0" }, text)]),
     );
   }
@@ -54,22 +57,23 @@ export class Prose {
 }
 
 /** @param {MarkdownNode[] | undefined} nodes */
-const all = (nodes) => (nodes ?? []).map(drawn);
+const all = (nodes) => (nodes ?? []).map((node) => drawn(node));
 
 /**
  * Headings start below the page's own.
  *
  * @param {MarkdownNode} node
+ * @param {number} [above]
  * @returns {Node}
  */
-function drawn({ kind, text = "", level = 1, href, children }) {
+function drawn({ kind, text = "", level = 1, href, children }, above = 2) {
   if (kind === "text") return document.createTextNode(text);
   if (kind === "code") return el("code", {}, text);
   if (kind === "code_block") return el("pre", { tabindex: "0" }, el("code", {}, text));
   if (kind === "link") {
     return el("a.link", { href, rel: "noopener noreferrer nofollow", target: "_blank" }, ...all(children));
   }
-  if (kind === "heading") return el(`h${Math.min(6, level + 2)}`, {}, ...all(children));
+  if (kind === "heading") return el(`h${Math.min(6, level + above)}`, {}, ...all(children));
   if (kind === "table") return table(children ?? []);
   return el(TAGS[kind] ?? "span", {}, ...all(children));
 }
@@ -79,5 +83,5 @@ const table = ([head, ...rows]) =>
   el(
     "div.scroll",
     { tabindex: "0", role: "region", "aria-label": "Table" },
-    el("table.plain-table", {}, el("thead", {}, drawn(head)), el("tbody", {}, ...rows.map(drawn))),
+    el("table.plain-table", {}, el("thead", {}, drawn(head)), el("tbody", {}, ...all(rows))),
   );

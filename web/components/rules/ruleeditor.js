@@ -246,7 +246,7 @@ export class RuleEditor {
    */
   #explanation(rule) {
     const { api } = this.given.app;
-    const text = new Prose((source) => api.markdown(source));
+    const text = new Prose((source) => api.markdown(source), 0);
     const read = async () => {
       try {
         text.show((await this.given.client.explanation(rule.id)).text);

@@ -95,7 +95,7 @@ export class MediaCompare {
     this.slider.value = this.slider.max;
     this.slider.hidden = this.#steps.length < 2;
     this.#cards = [];
-    refill(this.grid, ...[...this.#items.keys()].map((id, i) => this.#column(id, all[i])));
+    refill(this.grid, ...(name ? [...this.#items.keys()].map((id, i) => this.#column(id, all[i])) : []));
     this.#go();
   }
 
