@@ -28,7 +28,9 @@ from .table import Table
 
 T = TypeVar("T")
 BUCKETS = 2000
-RUNS_AT_ONCE, EVENTS_AT_ONCE, RUNS_COMPARED = 200, 1000, 200
+RUNS_AT_ONCE, MORE_RUNS_AT_ONCE = 200, 2000
+"""Runs of the first page, and of each one after it. The server's work per page grows with all its runs."""
+EVENTS_AT_ONCE, RUNS_COMPARED = 1000, 200
 MOST_NAMES, MOST_METRICS = 5000, 20
 ALERTS_AT_ONCE, INCIDENTS_AT_ONCE = 200, 50
 LINES_AT_ONCE = 1000
@@ -121,7 +123,8 @@ class Operations(AnswerChecks):
         asked = {"metrics": metrics or None, "means": filter_means(filter, names) or None}
         after: str | None = None
         while True:
-            query = {"project": project, "sparks": False, "limit": RUNS_AT_ONCE, "after": after}
+            limit = RUNS_AT_ONCE if after is None else MORE_RUNS_AT_ONCE
+            query = {"project": project, "sparks": False, "limit": limit, "after": after}
             page = yield from self._read(Request("/runs", {**query, **asked}), _Runs)
             for run in page.items:
                 if matches(run):

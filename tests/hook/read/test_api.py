@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import json
 import struct
 import threading
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from tests.hook.ingest_server import closed_port
 from tests.hook.read.conftest import NASTY, begun
 from tocsin import read
 from tocsin.read import operations
+from tocsin.read.exchange import Answer, Request
 
 
 def bits(values: Any) -> list[bytes]:
@@ -112,6 +115,19 @@ def test_runs_are_read_page_by_page(
         begun(shared_tower, name, tmp_path).finish()
     monkeypatch.setattr(operations, "RUNS_AT_ONCE", 1)
     assert {"one", "two", "trained"} <= {run.name for run in api.runs(project="read")}
+
+
+def test_10000_runs_are_a_few_requests() -> None:
+    """The first page is small, so that a short list is quick."""
+    reading = operations.Operations("http://x", has_token=True, retries=0).runs("", None)
+    request, left, limits = next(reading), 10_000, list[int]()
+    with contextlib.suppress(StopIteration):
+        while isinstance(request, Request):
+            limits.append(request.query["limit"])
+            left -= limits[-1]
+            page: dict[str, Any] = {"items": [], "next": "r" if left > 0 else None}
+            request = reading.send(Answer(200, json.dumps(page).encode()))
+    assert limits == [200, *[2000] * 5]
 
 
 def test_a_run_has_its_settings_and_series(api: tocsin.Api, trained: str) -> None:
