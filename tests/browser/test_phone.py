@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from tests.browser.conftest import notify_at_once
 
@@ -22,6 +23,12 @@ WIDER = """(own) => [...document.querySelectorAll("body *")].filter((each) => {
     const { width, right } = each.getBoundingClientRect();
     return width > 0 && right > innerWidth + 1 && !each.closest(own);
 }).map((each) => `${each.tagName}.${each.className}`).slice(0, 5)"""
+LOW = """(px) => [...document.querySelectorAll("main :is(.btn, .seg button, .routename), header button"),
+    ...document.querySelectorAll("main :is(input, select, summary)")]
+    .map((each) => [each, (each.closest("label") ?? each).getBoundingClientRect()])
+    .filter(([each, { width, height }]) => width && height < px && each.checkVisibility())
+    .filter(([each]) => !each.closest(".vh"))
+    .map(([each, { height }]) => `${each.outerHTML.slice(0, 80)} ${height}`)"""
 PAGES = {
     "/": "[data-run]",
     "/?kiosk=1": "[data-run]",
@@ -136,6 +143,25 @@ def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
     page.get_by_label("Find a page, a run or a command").last.fill("onerror")
     page.locator("#palette-list").get_by_role("option").first.click()
     page.wait_for_url("**/runs/**")
+
+
+def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> None:
+    """Buttons and fields, also those of segments, and the links that open rules; not links within a text."""
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(named.login)
+    for address in ("/", "/alerts?state=all", "/silences", "/routes", "/settings", "/rules?rule=loss-spike"):
+        page.goto(named.base + address)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(LOW, TOUCH_PX) == [], address
+    page.goto(f"{named.base}/rules")
+    rule = page.locator("[data-rule] .what").first
+    rule.scroll_into_view_if_needed()
+    box = rule.bounding_box()
+    assert box is not None
+    page.touchscreen.tap(box["x"] + box["width"] - 5, box["y"] + TOUCH_PX - 2)
+    page.locator(".ruleform").wait_for()
+    context.close()
 
 
 @pytest.mark.parametrize("address", ["/alerts?state=all", "/silences", "/deliveries"])
