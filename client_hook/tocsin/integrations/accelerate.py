@@ -10,12 +10,14 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from accelerate import tracking
+from .framework import FrameworkRun, check_hooks, class_of, guarded, missing
 
-from .framework import FrameworkRun, guarded, missing
+FRAMEWORK = "accelerate"
+GeneralTracker: Any = class_of(FRAMEWORK, "accelerate.tracking", "GeneralTracker")
 
 
-class TocsinTracker(tracking.GeneralTracker):
+@check_hooks(FRAMEWORK)
+class TocsinTracker(GeneralTracker):
     """Reports the configuration of ``init_trackers`` and what ``accelerator.log`` logs.
 
     ``loss``, ``train_loss``, ``grad_norm`` and ``lr`` are left out, because the hook captures them at every
@@ -34,7 +36,7 @@ class TocsinTracker(tracking.GeneralTracker):
             options: Further arguments of ``tocsin.watch``, such as ``name``.
         """
         super().__init__()
-        self._tocsin = FrameworkRun("accelerate", {"project": run_name, **options})
+        self._tocsin = FrameworkRun(FRAMEWORK, {"project": run_name, **options})
         self._has_begun = False
 
     @property
@@ -46,9 +48,12 @@ class TocsinTracker(tracking.GeneralTracker):
         """Use the project of ``init_trackers`` unless another one was given."""
         self._tocsin.options["project"] = self._tocsin.options.get("project") or name
 
-    @guarded
     def start(self) -> None:
-        """Start the run."""
+        """Start the run. Releases before 1.6 do not call this."""
+        self._start()
+
+    @guarded
+    def _start(self) -> None:
         if not self._has_begun:
             self._has_begun = True
             self._tocsin.begin()
@@ -60,7 +65,7 @@ class TocsinTracker(tracking.GeneralTracker):
         Args:
             values: The configuration of ``init_trackers``.
         """
-        self.start()  # releases before 1.6 do not call it
+        self.start()
         planned = values.get("max_train_steps") or values.get("max_steps")
         self._tocsin.begin(config=values, planned_steps=planned if isinstance(planned, int) else None)
 
@@ -96,7 +101,7 @@ def on_every_rank(init_trackers: Any) -> Any:
             if not self.is_main_process:
                 join(self, project_name, config, (init_kwargs or {}).get(TocsinTracker.name, {}))
         except Exception as error:
-            missing("accelerate", "Accelerator.init_trackers", repr(error))
+            missing(FRAMEWORK, "Accelerator.init_trackers", repr(error))
         return result
 
     return started
@@ -114,15 +119,15 @@ def join(accelerator: Any, project: str, config: Any, options: Mapping[str, Any]
 
 def register() -> None:
     """Register ``log_with="tocsin"``. Older releases accept only the tracker itself."""
-    known = getattr(tracking, "LOGGER_TYPE_TO_CLASS", {})
-    if hasattr(tracking, "register_tracker_class") and TocsinTracker.name not in known:
-        tracking.register_tracker_class(TocsinTracker)
     try:
-        from accelerate import Accelerator
+        from accelerate import Accelerator, tracking
 
+        known = getattr(tracking, "LOGGER_TYPE_TO_CLASS", {})
+        if hasattr(tracking, "register_tracker_class") and TocsinTracker.name not in known:
+            tracking.register_tracker_class(TocsinTracker)
         Accelerator.init_trackers = on_every_rank(Accelerator.init_trackers)
-    except (ImportError, AttributeError) as error:
-        missing("accelerate", "Accelerator.init_trackers", repr(error))
+    except Exception as error:
+        missing(FRAMEWORK, "Accelerator.init_trackers", repr(error))
 
 
 register()

@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from composer.core import TimeUnit
-from composer.loggers import LoggerDestination
-
-from .framework import FrameworkRun, guarded
+from .framework import FrameworkRun, check_hooks, class_of, guarded, is_first_rank
 
 FRAMEWORK = "mosaicml"
+LoggerDestination: Any = class_of(FRAMEWORK, "composer.loggers", "LoggerDestination")
 TRAIN, EVAL = "train", "eval"
 METRIC = re.compile(r"metrics/(?P<label>[^/]+)/(?P<name>.+)")
 """Names of metrics; the label is ``train`` or that of an ``Evaluator``, by default ``eval``."""
@@ -20,6 +18,7 @@ LEFT_OUT = re.compile(r"time/.+|trainer/.+|lr-[^/]+/group\d+")
 """Progress of the training, and what ``LRMonitor`` logs. The hook records the time and rate of each step."""
 
 
+@check_hooks(FRAMEWORK)
 class TocsinLogger(LoggerDestination):
     """Reports hyperparameters, planned steps, epochs, evaluation phases and metrics.
 
@@ -37,7 +36,7 @@ class TocsinLogger(LoggerDestination):
         super().__init__()
         self._tocsin = FrameworkRun(FRAMEWORK, {"project": project, **options})
         self._settings: dict[str, Any] = {}
-        self._is_training = self._is_main = False
+        self._is_training = False
 
     @guarded
     def log_hyperparameters(self, hyperparameters: dict[str, Any]) -> None:
@@ -49,9 +48,6 @@ class TocsinLogger(LoggerDestination):
     @guarded
     def fit_start(self, state: Any, logger: Any) -> None:
         """Start the run and describe it."""
-        from composer.utils import dist
-
-        self._is_main = dist.get_global_rank() == 0
         self._tocsin.begin(
             config={**self._settings, "trainer": settings_of(state)},
             planned_steps=planned_steps(state),
@@ -89,7 +85,7 @@ class TocsinLogger(LoggerDestination):
             metrics: Numbers and scalars by Composer's names.
             step: Used only if the hook counts no steps.
         """
-        if not (self._is_training and self._is_main):
+        if not (self._is_training and is_first_rank()):
             return
         training: dict[str, Any] = {}
         evaluated: dict[str, Any] = {}
@@ -118,8 +114,8 @@ def planned_steps(state: Any) -> float | None:
     duration = state.max_duration
     if duration is None:
         return None
-    if duration.unit == TimeUnit.BATCH:
+    if duration.unit.name == "BATCH":
         return float(duration.value)
-    if duration.unit == TimeUnit.EPOCH and state.dataloader_len is not None:
+    if duration.unit.name == "EPOCH" and state.dataloader_len is not None:
         return float(duration.value * state.dataloader_len.value)
     return None

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fastai.callback.core import Callback
-from fastai.callback.training import GradientAccumulation
-from fastai.learner import Recorder
-from fastai.torch_core import rank_distrib
+from .framework import FrameworkRun, check_hooks, class_of, guarded, is_first_rank
 
-from .framework import FrameworkRun, guarded
-
+FRAMEWORK = "fastai"
+Callback: Any = class_of(FRAMEWORK, "fastai.callback.core", "Callback")
+Recorder: Any = class_of(FRAMEWORK, "fastai.learner", "Recorder")
+event: Any = class_of(FRAMEWORK, "fastai.callback.core", "event")
+"""The names of the events."""
 SETTINGS = ("lr", "wd", "moms", "wd_bn_bias", "train_bn", "n_epoch")
 
 
+@check_hooks(FRAMEWORK, events=event)
 class TocsinCallback(Callback):
     """Reports settings, planned steps, epochs, validation phases and the metrics of the ``Recorder``.
 
@@ -22,7 +23,7 @@ class TocsinCallback(Callback):
     out, because the hook captures the loss at every step. ``lr_find`` is not a training.
     """
 
-    order = Recorder.order + 1
+    order = getattr(Recorder, "order", 50) + 1
     remove_on_fetch = True
     """fastai leaves the callback out of ``get_preds``."""
 
@@ -33,7 +34,7 @@ class TocsinCallback(Callback):
             options: Arguments of ``tocsin.watch``, such as ``project``.
         """
         super().__init__()
-        self._tocsin = FrameworkRun("fastai", options)
+        self._tocsin = FrameworkRun(FRAMEWORK, options)
         self._is_training = False
         self._earlier_epochs = 0
 
@@ -65,7 +66,7 @@ class TocsinCallback(Callback):
     @guarded
     def after_epoch(self) -> None:
         """Record what the ``Recorder`` has of the epoch, which is what fastai prints."""
-        if self._is_training and rank_distrib() == 0:
+        if self._is_training and is_first_rank():
             training, evaluated = metrics_of(self.learn.recorder, self.learn.final_record)
             self._tocsin.log(training, prefix="train/")
             self._tocsin.evaluated(evaluated)
@@ -105,8 +106,8 @@ def planned_steps(learner: Any) -> int:
     """Return the number of optimizer steps of the fit that begins."""
     batches: int = learner.n_epoch * len(learner.dls.train)
     for callback in learner.cbs:
-        if isinstance(callback, GradientAccumulation):  # counts samples
-            batches //= math.ceil(callback.n_acc / (learner.dls.train.bs or 1))
+        if samples := vars(callback).get("n_acc"):  # GradientAccumulation
+            batches //= math.ceil(samples / (learner.dls.train.bs or 1))
     return batches
 
 

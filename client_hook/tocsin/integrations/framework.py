@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import os
 import re
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
+from ..core.identity import world
 from ..core.process_state import active_runs, auto_start
 
 LOG = logging.getLogger("tocsin")
@@ -48,6 +52,7 @@ SPEED = re.compile(
 """Names of measurements that are not metrics of the model. The hook records the time of each step."""
 
 Hook = TypeVar("Hook", bound=Callable[..., Any])
+Integration = TypeVar("Integration", bound=type)
 
 _begun: weakref.WeakSet[Any] = weakref.WeakSet()
 """Runs that an integration has started. Another training starts a separate run."""
@@ -68,7 +73,66 @@ def guarded(hook: Hook) -> Hook:
         except Exception as error:
             missing(self._tocsin.framework, hook.__name__, repr(error))
 
+    call._is_guarded = True  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+class Absent:
+    """Stand-in for a class that the installed version of a framework lacks. Methods do nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Accept all arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a function that does nothing, for what the framework's class would define."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *_, **__: None
+
+
+def class_of(framework: str, module: str, name: str) -> Any:
+    """Return a class of a framework, or :class:`Absent`, with a warning, if this version lacks it.
+
+    A class from which an integration derives is needed when a script imports the integration, so an
+    ``ImportError`` would end the script.
+
+    Args:
+        framework: Name of the framework's distribution.
+        module: The module that has the class.
+        name: Name of the class; of a nested one with that of the outer one.
+
+    Raises:
+        ModuleNotFoundError: The framework is not installed.
+    """
+    import_module(module.partition(".")[0])
+    try:
+        return operator.attrgetter(name)(import_module(module))
+    except Exception as error:
+        missing(framework, f"{module}.{name.partition('.')[0]}", repr(error))
+        return Absent
+
+
+def check_hooks(framework: str, *more: str, events: Any = None) -> Callable[[Integration], Integration]:
+    """Decorate an integration: warn of each hook that the installed version of the framework never calls.
+
+    Hooks are the guarded public methods. A framework that calls a hook has it in the base class.
+
+    Args:
+        framework: Name of the framework's distribution.
+        more: Names of further hooks.
+        events: An object that has the names of the hooks, for a framework whose base class has none.
+    """
+
+    def check(integration: Integration) -> Integration:
+        owners = (*integration.__bases__, events)
+        public = [name for name in vars(integration) if not name.startswith("_")]
+        hooks = [name for name in public if hasattr(vars(integration)[name], "_is_guarded")]
+        for name in (*hooks, *more):
+            if Absent not in owners and not any(hasattr(owner, name) for owner in owners):
+                missing(framework, f"{integration.__name__}.{name}", "this version does not call it")
+        return integration
+
+    return check
 
 
 def missing(framework: str, what: str, problem: str) -> None:
@@ -88,6 +152,14 @@ def missing(framework: str, what: str, problem: str) -> None:
             what,
             problem,
         )
+
+
+def is_first_rank() -> bool:
+    """Return whether this process is the one in which frameworks log."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return bool(distributed.get_rank() == 0)
+    return world(os.environ)[0] == 0
 
 
 def version_of(framework: str) -> str:

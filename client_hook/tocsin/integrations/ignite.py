@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ignite.distributed as idist
-from ignite.engine import Engine, Events
+from .framework import FrameworkRun, guarded, is_first_rank, missing
 
-from .framework import FrameworkRun, guarded, missing
+if TYPE_CHECKING:
+    from ignite.engine import Engine
 
 FRAMEWORK = "pytorch-ignite"
 VALIDATION = "val"
@@ -38,7 +38,7 @@ class TocsinHandler:
         trainer: Engine,
         evaluators: Engine | Mapping[str, Engine] | None = None,
         *,
-        metrics_at: Any = Events.EPOCH_COMPLETED,
+        metrics_at: Any = "EPOCH_COMPLETED",
     ) -> None:
         """Attach to a trainer and its evaluators.
 
@@ -49,23 +49,27 @@ class TocsinHandler:
             metrics_at: When the metrics of the trainer are recorded.
         """
         engines = evaluators if isinstance(evaluators, Mapping) else {VALIDATION: evaluators}
-        self._add(trainer, Events.STARTED, self.on_started)
-        self._add(trainer, Events.EPOCH_STARTED, self.on_epoch_started)
-        self._add(trainer, Events.EPOCH_COMPLETED, self.on_epoch_completed)
+        self._add(trainer, "STARTED", self.on_started)
+        self._add(trainer, "EPOCH_STARTED", self.on_epoch_started)
+        self._add(trainer, "EPOCH_COMPLETED", self.on_epoch_completed)
         self._add(trainer, metrics_at, self.on_metrics)
         for name, evaluator in engines.items():
             if evaluator is not None:
-                self._add(evaluator, Events.STARTED, self.on_evaluation_started)
-                self._add(evaluator, Events.COMPLETED, self.on_evaluation_completed, name)
+                self._add(evaluator, "STARTED", self.on_evaluation_started)
+                self._add(evaluator, "COMPLETED", self.on_evaluation_completed, name)
 
-    def _add(self, engine: Engine, event: Any, handler: Any, *args: Any) -> None:
+    def _add(self, engine: Any, event: Any, handler: Any, *args: Any) -> None:
+        """Call a handler at an event, or at the event of that name."""
         try:
-            engine.add_event_handler(event, handler, *args)
+            from ignite.engine import Events
+
+            found = getattr(Events, event) if isinstance(event, str) else event
+            engine.add_event_handler(found, handler, *args)
         except Exception as error:
             missing(FRAMEWORK, f"Events.{getattr(event, 'name', event)}", repr(error))
 
     @guarded
-    def on_started(self, engine: Engine) -> None:
+    def on_started(self, engine: Any) -> None:
         """Start the run and describe it."""
         state = engine.state
         trainer = {name: getattr(state, name, None) for name in ("max_epochs", "max_iters", "epoch_length")}
@@ -76,34 +80,34 @@ class TocsinHandler:
         )
 
     @guarded
-    def on_epoch_started(self, engine: Engine) -> None:
+    def on_epoch_started(self, engine: Any) -> None:
         """Report the epoch, which Ignite counts from 1."""
         self._tocsin.epoch(engine.state.epoch - 1)
 
     @guarded
-    def on_epoch_completed(self, engine: Engine) -> None:
+    def on_epoch_completed(self, engine: Any) -> None:
         """Report the length of the training if only the first epoch has shown it."""
         if not self._has_plan:
             done = engine.state.iteration // self._iterations_per_step
             self._tocsin.begin(planned_steps=self._planned(engine.state), done_steps=done)
 
     @guarded
-    def on_metrics(self, engine: Engine) -> None:
+    def on_metrics(self, engine: Any) -> None:
         """Record the metrics of the trainer."""
-        if idist.get_rank() == 0:
+        if is_first_rank():
             step = engine.state.iteration // self._iterations_per_step - 1
             self._tocsin.log(engine.state.metrics, step=step, prefix="train/")
 
     @guarded
-    def on_evaluation_started(self, engine: Engine) -> None:
+    def on_evaluation_started(self, engine: Any) -> None:
         """Report the evaluation as a phase."""
         self._tocsin.phase_begins()
 
     @guarded
-    def on_evaluation_completed(self, engine: Engine, name: str) -> None:
+    def on_evaluation_completed(self, engine: Any, name: str) -> None:
         """Report the end of the phase, and its metrics."""
         self._tocsin.phase_ends()
-        if idist.get_rank() != 0:
+        if not is_first_rank():
             return
         if name == VALIDATION:
             self._tocsin.evaluated(engine.state.metrics)

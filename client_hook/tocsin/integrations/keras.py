@@ -11,11 +11,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import keras
-
-from .framework import VITAL, FrameworkRun, guarded, missing
+from .framework import VITAL, FrameworkRun, check_hooks, class_of, guarded, missing
 
 FRAMEWORK = "keras"
+Callback: Any = class_of(FRAMEWORK, "keras.callbacks", "Callback")
 KEPT = 4096
 """Maximum number of losses between two optimizer steps."""
 COMPUTED, GIVEN, BACKPROPAGATED = "compute_loss", "scale_loss", "backward"
@@ -23,7 +22,8 @@ PLACES = (COMPUTED, GIVEN, BACKPROPAGATED)
 """Where the loss of a batch is read: the first of these that saw one. Only the last one may be scaled."""
 
 
-class TocsinCallback(keras.callbacks.Callback):
+@check_hooks(FRAMEWORK)
+class TocsinCallback(Callback):
     """Reports each optimizer step, settings, planned steps, epochs, validation phases and metrics.
 
     It reports to the run that the script started with ``tocsin.watch``, or starts one. With another backend
@@ -51,10 +51,13 @@ class TocsinCallback(keras.callbacks.Callback):
         if self._step is not None:
             self._step.release()  # an earlier ``fit`` has raised
         self._step = None
-        if keras.backend.backend() == "torch":
+        import keras
+
+        backend = keras.backend.backend()
+        if backend == "torch":
             self._step = TrainStep(self.model, getattr(self._tocsin.run, "_ledger", None))
         else:
-            missing(FRAMEWORK, f"the backend {keras.backend.backend()}", "steps are read from torch only")
+            missing(FRAMEWORK, f"the backend {backend}", "steps are read from torch only")
 
     @guarded
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

@@ -10,23 +10,24 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from .framework import EVALUATED, FrameworkRun, check_hooks, class_of, guarded, missing
+
 try:
-    from lightning.pytorch import Callback
-    from lightning.pytorch.loggers.logger import Logger
+    import lightning.pytorch as pl
 
     FRAMEWORK = "lightning"
 except ImportError:
-    from pytorch_lightning import Callback
-    from pytorch_lightning.loggers.logger import Logger
+    import pytorch_lightning as pl
 
     FRAMEWORK = "pytorch-lightning"
 
-from .framework import EVALUATED, FrameworkRun, guarded, missing
-
+Callback: Any = class_of(FRAMEWORK, pl.__name__, "Callback")
+Logger: Any = class_of(FRAMEWORK, f"{pl.__name__}.loggers.logger", "Logger")
 MONITORED = re.compile(r"lr-[^/]*(?:/pg1)?")
 """Names of ``LearningRateMonitor`` for the first parameter group of an optimizer."""
 
 
+@check_hooks(FRAMEWORK)
 class TocsinCallback(Callback):
     """Reports hyperparameters, planned steps, epochs, validation phases and the metrics of ``self.log``.
 
@@ -74,6 +75,7 @@ class TocsinCallback(Callback):
             self._tocsin.evaluated(evaluated, step=trainer.global_step - 1)
 
 
+@check_hooks(FRAMEWORK)
 class TocsinLogger(Logger):
     """Reports what Lightning logs; it adds a :class:`TocsinCallback` for planned steps, epochs and phases."""
 

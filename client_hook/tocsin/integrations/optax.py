@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from .framework import FrameworkRun, guarded
+from .framework import FrameworkRun, guarded, missing
 
 FRAMEWORK = "optax"
 BEHIND = 1000
@@ -50,7 +50,11 @@ def observed(
         inner: The whole optimizer, clipping included, so that the norm is the one before clipping.
         learning_rate: Its rate or schedule. Not needed with ``optax.inject_hyperparams``.
     """
-    inner = optax.with_extra_args_support(inner)
+    try:
+        inner, transformation = optax.with_extra_args_support(inner), optax.GradientTransformationExtraArgs
+    except AttributeError as error:
+        missing(FRAMEWORK, "observed", repr(error))
+        return inner  # type: ignore[return-value, unused-ignore]
 
     def init(params: Any) -> TocsinState:
         state = inner.init(params)
@@ -66,7 +70,7 @@ def observed(
         values = packed(state.values[0] + 1, norm, skipped, rate)
         return updates, TocsinState(inner_state, applied, values)
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return transformation(init, update)
 
 
 class Waiting(NamedTuple):

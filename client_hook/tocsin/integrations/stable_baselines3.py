@@ -10,19 +10,19 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stable_baselines3.common.callbacks import BaseCallback, EvalCallback
-from stable_baselines3.common.logger import KVWriter
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-
-from .framework import FrameworkRun, guarded, missing
+from .framework import FrameworkRun, check_hooks, class_of, guarded, missing
 
 FRAMEWORK = "stable-baselines3"
+BaseCallback: Any = class_of(FRAMEWORK, "stable_baselines3.common.callbacks", "BaseCallback")
+EvalCallback: Any = class_of(FRAMEWORK, "stable_baselines3.common.callbacks", "EvalCallback")
+KVWriter: Any = class_of(FRAMEWORK, "stable_baselines3.common.logger", "KVWriter")
 TIMESTEPS = "time/total_timesteps"
 GOALS = {"mean_reward": "max", "success_rate": "max"}
 
 NO_SETTINGS = ("num_timesteps", "start_time", "verbose")
 
 
+@check_hooks(FRAMEWORK, "_on_training_start", "_on_training_end")
 class TocsinCallback(BaseCallback):
     """Reports hyperparameters, planned optimizer steps, evaluations and what the algorithm logs.
 
@@ -95,7 +95,7 @@ class TocsinCallback(BaseCallback):
             self._tocsin.phase_ends()
 
     @guarded
-    def record(self, values: Mapping[str, Any]) -> None:
+    def _record(self, values: Mapping[str, Any]) -> None:
         """Record what the logger writes; of its times only the steps in the environment."""
         known = {name: value for name, value in values.items() if not name.startswith("time/")}
         if TIMESTEPS in values:
@@ -114,7 +114,7 @@ class TocsinWriter(KVWriter):
 
     def write(self, key_values: Mapping[str, Any], key_excluded: Mapping[str, Any], step: int = 0) -> None:
         """Record a dump of the logger."""
-        self._callback.record(key_values)
+        self._callback._record(key_values)
 
     def close(self) -> None:
         """Do nothing: the run outlives the logger."""
@@ -166,11 +166,11 @@ def planned_steps(model: Any) -> int | None:
     ``target_kl`` may end the epochs of PPO earlier.
     """
     try:
-        if isinstance(model, OnPolicyAlgorithm):
+        frequency = getattr(model, "train_freq", None)
+        if frequency is None:  # on-policy
             collected, first = model.n_steps * model.n_envs, 0
             updates = getattr(model, "n_epochs", 1) * steps_per_epoch(model)
         else:
-            frequency = model.train_freq
             if frequency.unit.value != "step":
                 return None
             collected = frequency.frequency * model.n_envs

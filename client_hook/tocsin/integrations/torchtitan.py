@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchtitan.components.metrics import BaseLogger, LoggerContainer, MetricsProcessor
-
-from .framework import FrameworkRun, guarded
+from .framework import FrameworkRun, check_hooks, class_of, guarded, is_first_rank, missing
 
 FRAMEWORK = "torchtitan"
+METRICS = "torchtitan.components.metrics"
+BaseLogger: Any = class_of(FRAMEWORK, METRICS, "BaseLogger")
+MetricsProcessor: Any = class_of(FRAMEWORK, METRICS, "MetricsProcessor")
+Settings: Any = class_of(FRAMEWORK, METRICS, "MetricsProcessor.Config")
 VALIDATED = "validation_metrics/"
 SPEEDS = ("throughput", "tflops", "mfu", "time_metrics/", "memory/")
 """Beginnings of the names of measurements that are not metrics of the model. The hook has its own."""
 
 
+@check_hooks(FRAMEWORK, "_build_metric_logger")
 class TocsinMetrics(MetricsProcessor):  # type: ignore[misc, unused-ignore]
     """The metrics of a trainer, logged to tocsin and to the loggers that its configuration enables."""
 
     @dataclass(kw_only=True, slots=True)
-    class Config(MetricsProcessor.Config):  # type: ignore[misc, unused-ignore]
+    class Config(Settings):  # type: ignore[misc, unused-ignore]
         """Settings of torchtitan's metrics, and of the run that is started if the script has started none."""
 
         project: str | None = None
@@ -31,12 +33,20 @@ class TocsinMetrics(MetricsProcessor):  # type: ignore[misc, unused-ignore]
 
     def _build_metric_logger(self, *, config: Any, config_dict: Any = None, **more: Any) -> Any:
         """Return the loggers that the configuration enables, and tocsin's on every rank."""
-        found = LoggerContainer()
-        found.add_logger(super()._build_metric_logger(config=config, config_dict=config_dict, **more))
-        found.add_logger(TocsinLogger(config.project, name=config.name, config=config_dict))
+        enabled = super()._build_metric_logger(config=config, config_dict=config_dict, **more)
+        try:
+            from torchtitan.components.metrics import LoggerContainer
+
+            found = LoggerContainer()
+            found.add_logger(enabled)
+            found.add_logger(TocsinLogger(config.project, name=config.name, config=config_dict))
+        except Exception as error:
+            missing(FRAMEWORK, f"{METRICS}.LoggerContainer", repr(error))
+            return enabled
         return found
 
 
+@check_hooks(FRAMEWORK)
 class TocsinLogger(BaseLogger):  # type: ignore[misc, unused-ignore]
     """Reports the configuration, the planned steps, and what the trainer logs.
 
@@ -68,7 +78,7 @@ class TocsinLogger(BaseLogger):  # type: ignore[misc, unused-ignore]
             metrics: Numbers by torchtitan's names; those of a validation become ``val/<name>``.
             step: That of the trainer, counted from 1; used only if the hook counts no steps.
         """
-        if int(os.environ.get("RANK") or 0) != 0:
+        if not is_first_rank():
             return
         known = {name: value for name, value in metrics.items() if not is_left_out(name)}
         validated = {

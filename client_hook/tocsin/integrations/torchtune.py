@@ -8,8 +8,6 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from torchtune import training
-
 from .framework import FrameworkRun, guarded, missing
 
 FRAMEWORK = "torchtune"
@@ -109,11 +107,13 @@ def recipe_in(frame: Any) -> Any:
 
 def watch_scaling() -> None:
     """Receive the factor by which a recipe multiplies its gradients before a step."""
-    original = getattr(training, "scale_grads", None)
-    if original is None:
-        missing(FRAMEWORK, "training.scale_grads", "this version does not have it")
-    elif not hasattr(original, "_tocsin"):
-        training.scale_grads = _watched(original)
+    try:
+        from torchtune import training
+
+        if not hasattr(training.scale_grads, "_tocsin"):
+            training.scale_grads = _watched(training.scale_grads)
+    except Exception as error:
+        missing(FRAMEWORK, "training.scale_grads", repr(error))
 
 
 def _watched(original: Any) -> Any:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from transformers import TrainerCallback
+from .framework import LOG, FrameworkRun, check_hooks, class_of, guarded, missing
 
-from .framework import LOG, FrameworkRun, guarded, missing
-
+FRAMEWORK = "transformers"
+TrainerCallback: Any = class_of(FRAMEWORK, "transformers", "TrainerCallback")
 NAME = "tocsin"
 _state = {"has_warned": False}
 
 
+@check_hooks(FRAMEWORK)
 class TocsinCallback(TrainerCallback):
     """Reports arguments, model configuration, planned steps, epochs, evaluations and the Trainer's metrics.
 
@@ -33,7 +34,7 @@ class TocsinCallback(TrainerCallback):
         Args:
             options: Arguments of ``tocsin.watch``, such as ``project``.
         """
-        self._tocsin = FrameworkRun("transformers", options)
+        self._tocsin = FrameworkRun(FRAMEWORK, options)
 
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
@@ -111,8 +112,8 @@ def register() -> None:
         from transformers.integrations import integration_utils
 
         integration_utils.INTEGRATION_TO_CALLBACK.setdefault(NAME, TocsinCallback)
-    except (ImportError, AttributeError) as error:
-        missing("transformers", 'report_to="tocsin"', f"{error!r}; use callbacks=[TocsinCallback()]")
+    except Exception as error:
+        missing(FRAMEWORK, 'report_to="tocsin"', f"{error!r}; use callbacks=[TocsinCallback()]")
 
 
 register()

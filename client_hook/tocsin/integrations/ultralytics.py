@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any
 
-from .framework import FrameworkRun, guarded, missing
+from .framework import FrameworkRun, guarded, is_first_rank, missing
 
 FRAMEWORK = "ultralytics"
 METRIC = "metrics/"
@@ -104,11 +103,6 @@ class TocsinCallback:
             self._is_training = False
             self._tocsin.phase_ends()
             self._tocsin.finish(sys.exc_info()[1])
-
-
-def is_first_rank() -> bool:
-    """Return whether this process validates and logs."""
-    return int(os.environ.get("RANK", -1)) in (-1, 0)
 
 
 def lengths(trainer: Any) -> tuple[int, int | None]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from tests.hook.captured import watched
+from tests.hook.integrations.stand_ins import installed
 from tocsin.integrations import framework
 from tocsin.integrations.deepspeed import watch_engine
 from tocsin.integrations.megatron import watch_optimizer
@@ -87,20 +86,14 @@ def test_megatron_without_a_method(caplog: pytest.LogCaptureFixture, monkeypatch
 def test_keras_without_the_method_that_sees_the_norm_claims_no_skipped_step(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in: Any = ModuleType("keras")
-    stand_in.callbacks = SimpleNamespace(Callback=object)
     monkeypatch.setattr(framework, "_warned", set())
-    monkeypatch.setitem(sys.modules, "keras", stand_in)
-    monkeypatch.setitem(sys.modules, "tocsin.integrations.keras", None)  # restores what was there
-    del sys.modules["tocsin.integrations.keras"]
-    module = importlib.import_module("tocsin.integrations.keras")
     inner = SimpleNamespace(_backend_update_step=lambda *_: None)  # no _clip_gradients
     scaled = SimpleNamespace(
         inner_optimizer=inner, built=True, dynamic_scale=8.0, scale_loss=lambda loss: loss
     )
     scaled.apply = lambda grads: inner._backend_update_step(grads, [], 0.5)
     model = SimpleNamespace(optimizer=scaled, compute_loss=lambda: torch.tensor(3.0))
-    with caplog.at_level(logging.WARNING, "tocsin"):
+    with caplog.at_level(logging.WARNING, "tocsin"), installed("keras") as module:
         step = module.TrainStep(model, None)
         step.is_open = True
         model.compute_loss()
