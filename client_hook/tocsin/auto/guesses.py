@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import sys
@@ -58,6 +59,8 @@ OTHER_STEPS = ("total_timesteps", "total_frames", "num_env_steps")
 """Settings that count steps of an environment. Beside them, one of STEPS may count rollouts."""
 SECTIONS = 3
 """Maximum depth of the sections of a configuration that are searched."""
+LIGHTNING_STEPS = "estimated_stepping_batches"
+"""Property of Lightning's Trainer: the optimizer steps of its fit."""
 HOLDERS = ("args", "hparams")
 """Attributes in which trainers hold the configuration, such as that of transformers and of Lightning."""
 
@@ -88,9 +91,11 @@ def planned_steps_of(config: Any, frame: FrameType | None = None) -> int | None:
 
     Args:
         config: What :func:`config_of` returned.
-        frame: The innermost frame to search for a Trainer of transformers, which has counted its steps.
+        frame: The innermost frame to search for a Trainer of transformers or Lightning, which knows them.
     """
-    found = set(_trainer_steps(frame))
+    if counted := set(_trainer_steps(frame)):
+        return counted.pop() if len(counted) == 1 else None
+    found = set()
     for section in _sections(config):
         if any(name in section for name in OTHER_STEPS):
             return None
@@ -122,6 +127,9 @@ def _trainer_steps(frame: FrameType | None) -> Iterator[int]:
         owner = dict(_locals(frame)).get("self")
         state = getattr(owner, "__dict__", {}).get("state")
         planned = getattr(state, "max_steps", None) if type(state).__name__ == "TrainerState" else None
+        if hasattr(type(owner), LIGHTNING_STEPS):
+            with contextlib.suppress(Exception):
+                planned = getattr(owner, LIGHTNING_STEPS)
         if type(planned) is int and planned > 0:
             yield planned
         frame = frame.f_back

@@ -18,6 +18,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from ..lifecycle.first_training import running_hook
 from . import compiler, compiler_use, evaluation, patching, process_group, step_hooks
 from .backward_steps import depth
 from .compiler import is_compiling as _is_compiling
@@ -35,7 +36,7 @@ def install() -> None:
     patching.undo_later(_sweep_unless_within)
     compiler_use.install()
     step_hooks.install()
-    _handles.append(register_optimizer_step_pre_hook(_eager(_before_step)))
+    _handles.append(_register(_eager(_before_step)))
     _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
     patching.replace(torch.nn.Module, "zero_grad", _watch_module_zero_grad)
@@ -43,6 +44,15 @@ def install() -> None:
     evaluation.install()
     process_group.install()
     patching.replace_in_all(torch.optim.Optimizer, "load_state_dict", _watch_load)
+
+
+def _register(hook: Callable[..., None]) -> Any:
+    """Register a hook before each step, the one that runs included; return its handle."""
+    handle = running_hook()
+    if handle is None:
+        return register_optimizer_step_pre_hook(hook)
+    handle.hooks_dict_ref()[handle.id] = hook
+    return handle
 
 
 def _sweep_unless_within() -> Any:

@@ -22,6 +22,8 @@ CUDA_SCALE = ("cuda.amp.GradScaler", "scale")
 """The same class or a subclass since torch 2.3."""
 
 _waiting: list[_Waiting] = []
+_running: list[Any] = []
+"""The handle of the step hook that begins the training now."""
 
 
 def wait_for(call: Callable[[], None], *points: Point, step: bool = False) -> None:
@@ -45,6 +47,14 @@ def stop_waiting() -> None:
     """Stop waiting, because the script has started a run."""
     for waiting in tuple(_waiting):
         waiting.stop()
+
+
+def running_hook() -> Any:
+    """Return the handle of the step hook that begins the training now, for the caller's own hook; else None.
+
+    torch iterates over its hooks then: one may be replaced, but none added or removed.
+    """
+    return _running.pop() if _running else None
 
 
 class _Waiting:
@@ -72,7 +82,7 @@ class _Waiting:
             if step:
                 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-                self._handles.append(register_optimizer_step_pre_hook(lambda *_: self._begin()))
+                self._handles.append(register_optimizer_step_pre_hook(self._before_step))
         except Exception as error:
             warn("tocsin: training in this process cannot be detected: %s", error)
 
@@ -86,6 +96,16 @@ class _Waiting:
             owner, name, original, replacement = self._placed.pop()
             if getattr(owner, name) is replacement:
                 setattr(owner, name, original)
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Begin, and call the hook that has taken the place of this one, because it sees this step too."""
+        if self not in _waiting or not self._handles:
+            return
+        handle = self._handles.pop()
+        _running.append(handle)
+        self._begin()
+        if running_hook() is None:
+            handle.hooks_dict_ref()[handle.id](optimizer, args, kwargs)
 
     def _begin(self) -> None:
         self.stop()

@@ -101,6 +101,24 @@ def test_a_trainer_has_counted_its_steps() -> None:
     assert train(trainer) == 90
 
 
+class LightningTrainer:
+    """What Lightning's Trainer says of its fit."""
+
+    estimated_stepping_batches: float = 60
+
+    def fit(self) -> int | None:
+        """Begin to train."""
+        return planned_steps_of(None, sys._getframe())
+
+
+def test_lightnings_trainer_has_counted_its_steps() -> None:
+    """Infinite if it has no end."""
+    trainer = LightningTrainer()
+    assert trainer.fit() == 60
+    trainer.estimated_stepping_batches = float("inf")
+    assert trainer.fit() is None
+
+
 def test_the_search_keeps_no_tensor_alive() -> None:
     """Reading a frame's variables must not hold the first step's activations for the whole training."""
     activations = torch.zeros(2)
