@@ -32,13 +32,13 @@ def test_the_step_that_begins_the_run_is_recorded(outbox: Any, is_closure: bool)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
 
     def closure() -> torch.Tensor:
-        loss = net(torch.ones(2)).sum()
+        loss: torch.Tensor = net(torch.ones(2)).sum()
         loss.backward()
         return loss
 
     for parameter in net.parameters():
         parameter.grad = torch.ones_like(parameter)
     for _ in range(2):
-        optimizer.step(closure if is_closure else None)  # type: ignore[arg-type]
+        optimizer.step(closure if is_closure else None)
     assert outbox().series("lr") == [(0, 0.5), (1, 0.5)]
     assert [step for step, _ in outbox().series("loss")] == ([0, 1] if is_closure else [])
