@@ -48,7 +48,7 @@ Done = subprocess.CompletedProcess[str]
 def execute(*command: str, **environ: str) -> Done:
     """Run a command to its end."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | environ
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
 
 def address(tower: Tower) -> dict[str, str]:
