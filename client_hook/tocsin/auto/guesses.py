@@ -95,7 +95,7 @@ def planned_steps_of(config: Any, frame: FrameType | None = None) -> int | None:
     """
     if counted := set(_trainer_steps(frame)):
         return counted.pop() if len(counted) == 1 else None
-    found = set()
+    found: set[int] = set()
     for section in _sections(config):
         if any(name in section for name in OTHER_STEPS):
             return None

@@ -36,10 +36,9 @@ def lenient(name: str, lacking: Sequence[str]) -> Any:
 class Module(ModuleType):
     """A module that has every class except those in ``lacking``."""
 
-    __path__ = []
-
     def __init__(self, name: str, lacking: Sequence[str]) -> None:
         super().__init__(name)
+        self.__path__ = []
         self.lacking = lacking
 
     def __getattr__(self, name: str) -> Any:
