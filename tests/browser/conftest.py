@@ -90,7 +90,7 @@ def chromium(launched: Launched) -> Iterator[Browser]:
 class Visit:
     """A browser tab that is logged in."""
 
-    def __init__(self, page: Page, tower: Any) -> None:
+    def __init__(self, page: Page, tower: Any, address: str | None = "/") -> None:
         self.page = page
         self.tower = tower
         self.errors: list[str] = []
@@ -99,7 +99,8 @@ class Visit:
         if SLOW_BROWSER > 1:
             slow_down(page)
         page.context.request.get(tower.login)
-        page.goto(tower.base, wait_until="commit")
+        if address is not None:
+            page.goto(tower.base + address, wait_until="commit")
 
     def open_run(self, run: str, view: str = "") -> None:
         """Open the page of a run, and wait until its name is there and its charts are drawn."""
@@ -203,14 +204,17 @@ def near(pixel: Any, wanted: Color) -> bool:
 
 
 @pytest.fixture
-def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[[Any], Visit]]:
-    """``visit(tower)``: a new tab that is logged in. Script errors on its pages fail the test."""
+def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[..., Visit]]:
+    """``visit(tower)``: a new tab that is logged in. Script errors on its pages fail the test.
+
+    It opens the fleet, another address, or with None nothing: for a test that then opens a page of its choice.
+    """
     profile, visits = launched.profile, list[Visit]()
 
-    def come(tower: Any) -> Visit:
+    def come(tower: Any, address: str | None = "/") -> Visit:
         if not profile.pages:  # it stays open, so that the process of the pages lives on
             profile.new_page().goto(f"{tower.base}/login")
-        visits.append(Visit(profile.new_page(), tower))
+        visits.append(Visit(profile.new_page(), tower, address))
         return visits[-1]
 
     yield come
@@ -221,7 +225,7 @@ def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[[Any], Vis
 @pytest.fixture
 def tab(run: str, shared_tower: Any, visit: Callable[..., Visit]) -> Visit:
     """The page of the run that the module's fixture ``run`` returns."""
-    opened = visit(shared_tower)
+    opened = visit(shared_tower, None)
     opened.open_run(run)
     return opened
 

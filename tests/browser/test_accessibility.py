@@ -98,7 +98,7 @@ def violations_of(tab: Any, within: str = "html") -> list[str]:
 @pytest.mark.parametrize("size", [(1440, 1200), (390, 844)], ids=["desktop", "phone"])
 def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any], size: tuple[int, int]) -> None:
     """No page violates a rule of WCAG A and AA or a best practice, in either theme, also on a phone."""
-    tab = visit(looked_at)
+    tab = visit(looked_at, None)
     tab.page.set_viewport_size({"width": size[0], "height": size[1]})
     found = {}
     for name, (address, there) in PAGES.items():
@@ -110,7 +110,7 @@ def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any], size: tupl
 
 def test_no_page_writes_to_the_console(looked_at: Any, visit: Callable[..., Any]) -> None:
     """No error, warning or note; Chromium itself reports only that a run does not exist (404)."""
-    tab, written = visit(looked_at), list[str]()
+    tab, written = visit(looked_at, None), list[str]()
     tab.page.on("console", lambda message: written.append(f"{tab.page.url}: {message.text}"))
     for name, (address, there) in PAGES.items():
         if name == "no such run":
@@ -124,7 +124,7 @@ def test_no_page_writes_to_the_console(looked_at: Any, visit: Callable[..., Any]
 @pytest.mark.parametrize("page", ["fleet", "run", "alerts"])
 def test_no_text_is_smaller_than_12_pixels(looked_at: Any, visit: Callable[..., Any], page: str) -> None:
     """Whatever the browser's own size is relative to: 1 rem is 16 pixels."""
-    tab = visit(looked_at)
+    tab = visit(looked_at, None)
     address, there = PAGES[page]
     tab.page.goto(looked_at.base + address)
     tab.page.locator(there).first.wait_for()
@@ -134,7 +134,7 @@ def test_no_text_is_smaller_than_12_pixels(looked_at: Any, visit: Callable[..., 
 
 def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Neither do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
-    tab = visit(looked_at)
+    tab = visit(looked_at, None)
     tab.open_run(RUN)
     found = {}
     tab.page.locator('[data-series="loss"] .menubutton').click()
@@ -156,7 +156,7 @@ def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Call
 
 def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Neither do the forms of the alerting pages, including forms with an error."""
-    tab = visit(looked_at)
+    tab = visit(looked_at, None)
     found = {}
     for address, opener, submit in (
         ("/silences", "New silence", "Silence"),
@@ -212,7 +212,7 @@ def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Call
 
 def test_the_focused_element_is_visible(looked_at: Any, visit: Callable[..., Any]) -> None:
     """After each of twenty Tabs on the run page, the focused element has an outline and is not covered."""
-    tab = visit(looked_at)
+    tab = visit(looked_at, None)
     tab.open_run(RUN)
     for _ in range(20):
         tab.page.keyboard.press("Tab")

@@ -39,7 +39,7 @@ def test_routes_can_be_tried_and_nothing_is_wrong(opened: Any, shared_tower: Any
 
 def test_the_theme_is_the_one_chosen_on_other_pages(shared_tower: Any, visit: Callable[[Any], Any]) -> None:
     """Whatever the system's is. The settings lead here."""
-    page = visit(shared_tower).page
+    page = visit(shared_tower, None).page
     page.emulate_media(color_scheme="light")
     page.goto(f"{shared_tower.base}/settings")
     page.evaluate("localStorage.setItem('tocsin.theme', 'dark')")

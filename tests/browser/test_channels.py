@@ -14,7 +14,7 @@ SECRET = "https://1.1.1.1/hidden-hidden"
 @pytest.fixture
 def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
     """The channels page."""
-    opened = visit(tower_of_the_module)
+    opened = visit(tower_of_the_module, None)
     opened.page.goto(f"{tower_of_the_module.base}/channels")
     opened.page.get_by_label("Channels", exact=True).locator("article, .healthy").first.wait_for()
     return opened
@@ -87,7 +87,7 @@ def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_
 
 def test_without_a_channel_a_kind_needs_only_its_address(tower: Any, visit: Callable[..., Any]) -> None:
     """A click on a kind opens its form with a name, and with the focus in the field that is missing."""
-    page = visit(tower).page
+    page = visit(tower, None).page
     page.goto(f"{tower.base}/channels")
     page.get_by_role("button", name="Webhook (signed JSON)").click()
     page.locator('[data-field="config.url"]:focus').wait_for()

@@ -39,7 +39,7 @@ def charts(page: Any) -> dict[str, str]:
 
 def test_a_chart_of_a_run_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """Start, end, extremes with their steps, and each kind of non-finite value with its first step."""
-    tab = visit(described)
+    tab = visit(described, None)
     tab.open_run(RUN)
     found = charts(tab.page)
     assert found.keys() >= CHARTS
@@ -52,7 +52,7 @@ def test_a_chart_of_a_run_is_described(described: Any, visit: Callable[..., Any]
 
 def test_a_chart_off_the_screen_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """On a phone only the first one is drawn at once, but screen readers read without scrolling."""
-    tab = visit(described)
+    tab = visit(described, None)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.open_run(RUN)
     assert charts(tab.page)["Learning rate by step"].startswith("Steps 0 to 39: constant at 0.001000.")
@@ -60,7 +60,7 @@ def test_a_chart_off_the_screen_is_described(described: Any, visit: Callable[...
 
 def test_a_zoom_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """The description is of the visible steps."""
-    tab = visit(described)
+    tab = visit(described, None)
     tab.open_run(RUN, "?from=20&to=30")
     tab.page.locator("p.vh", has_text=re.compile("^Steps 20 to 30")).first.wait_for(state="attached")
     assert "NaN" not in charts(tab.page)["Loss by step"]
@@ -68,7 +68,7 @@ def test_a_zoom_is_described(described: Any, visit: Callable[..., Any]) -> None:
 
 def test_a_chart_of_a_comparison_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """By run, with its exact last value."""
-    tab = visit(described)
+    tab = visit(described, None)
     tab.page.goto(f"{described.base}/compare?run={RUN}")
     tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
     text = charts(tab.page)["Loss by step"]
@@ -81,7 +81,7 @@ def test_a_chart_of_an_incident_is_described(
     """With the alert, and a menu that lists the values; the menu is reached and used by keys."""
     with alerting(described, "r_words_nan"):
         (incident,) = described.get("/incidents", run="r_words_nan", state="open")["items"]
-        page = visit(described).page
+        page = visit(described, None).page
         page.goto(f"{described.base}/incidents/{incident['id']}")
         page.locator('.onset [data-series="loss"] .plot .xy').first.wait_for()
         assert "(critical) from step 20" in charts(page)["Loss by step"]
@@ -97,7 +97,7 @@ def test_a_chart_of_an_incident_is_described(
 
 def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any]) -> None:
     """By name, in a list of all buttons."""
-    tab = visit(described)
+    tab = visit(described, None)
     tab.open_run(RUN)
     names = tab.page.locator(".vitals .menubutton").evaluate_all("all => all.map(one => one.ariaLabel)")
     assert len(set(names)) == len(names) == 4
@@ -107,7 +107,7 @@ def test_critic_and_generator_share_a_chart(shared_tower: Any, visit: Callable[.
     """Of the demo's GAN: two lines with a key, both in words, in the chart of the loss."""
     with shared_tower.training(wgan.__file__, "--steps", "60", "--steps-per-s", "0") as process:
         assert process.wait(300) == 0
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.open_run(shared_tower.run_named("wgan-clamped")["id"])
     loss = tab.page.locator('[data-series="loss"]').first
     loss.locator(".inks", has_text="generator").wait_for()

@@ -40,7 +40,7 @@ def test_the_last_good_checkpoint_is_first_and_each_problem_is_named(
     run: str, visit: Callable[[Any], Any], tower_of_the_module: Any
 ) -> None:
     """A name from a file system is text, whatever it holds."""
-    tab = visit(tower_of_the_module)
+    tab = visit(tower_of_the_module, None)
     tab.page.goto(f"{tower_of_the_module.base}/runs/{run}")
     tab.page.get_by_role("tab", name="Checkpoints").click()
     panel = tab.page.get_by_role("tabpanel", name="Checkpoints")

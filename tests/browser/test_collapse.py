@@ -25,7 +25,7 @@ def collapsing(tower_of_the_module: Any, run_of: Callable[..., str]) -> Iterator
 @pytest.fixture
 def tab(collapsing: tuple[Any, str], visit: Callable[..., Any]) -> Any:
     """The run's page, opened before the collapse."""
-    opened = visit(collapsing[0])
+    opened = visit(collapsing[0], None)
     opened.open_run(collapsing[1])
     opened.page.locator("[data-alert]", has_text="Scaler collapse").first.wait_for(timeout=RUNS_BEYOND_MS)
     return opened

@@ -37,7 +37,7 @@ def pair(shared_tower: Any, script: Callable[[str], str]) -> str:
 @pytest.fixture
 def tab(pair: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
     """That comparison, drawn."""
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.page.goto(shared_tower.base + pair)
     tab.page.wait_for_function(
         f"() => document.querySelector('[data-series=loss] .xy') && ({INKS})().length === 2"

@@ -41,7 +41,7 @@ def test_many_runs_are_one_request_and_their_last_values_are_exact(
     many: Any, visit: Callable[..., Any]
 ) -> None:
     """No run is requested alone, nor all runs; every row has the last recorded loss, to four figures."""
-    page = visit(many).page
+    page = visit(many, None).page
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.removeprefix(many.base)))
     page.goto(many.base + address())
@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_stays_live_among_ended_ones(
     many: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
     """Its newest loss changes again and again."""
-    page = visit(many).page
+    page = visit(many, None).page
     with many.training(script("steady"), "alive", "100000", "20"):
         live = wait_for(lambda: many.run_named("alive"), "the run")
         page.goto(many.base + address(f"&run={live['id']}"))
@@ -76,7 +76,7 @@ def test_a_run_that_goes_on_stays_live_among_ended_ones(
 def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..., Any]) -> None:
     """Above a thousand runs, the groups are drawn and listed, and no run has a line or a row."""
     crowd_of(tower, 1_010)
-    page = visit(tower).page
+    page = visit(tower, None).page
     runs = "&".join(f"run=c_{number:04}" for number in range(1_010))
     page.goto(f"{tower.base}/compare?group=config.lr&{runs}")
     page.locator(".progressing", has_text="1\u202f010 runs").wait_for()

@@ -30,7 +30,7 @@ def printed(tower_of_the_module: Any) -> Any:
 @pytest.fixture
 def tab(printed: Any, visit: Callable[..., Any]) -> Any:
     """The page of that run, whose log is open because it failed."""
-    opened = visit(printed)
+    opened = visit(printed, None)
     opened.open_run("r_printing")
     opened.page.get_by_role("log").wait_for()
     return opened

@@ -38,7 +38,7 @@ def notifying(
 @pytest.fixture
 def tab(notifying: Any, visit: Callable[..., Any], receiver: Receiver, alerting: Callable[..., Any]) -> Any:
     """A fleet page that was opened before anything was sent."""
-    opened = visit(notifying)
+    opened = visit(notifying, None)
     config = {"url": f"{receiver.url}/x"}
     notifying.post("/channels", {"name": CHANNEL, "kind": "webhook", "config": config})
     opened.page.goto(notifying.base)

@@ -26,7 +26,7 @@ def edited(shared_tower: Any, script: Callable[[str], str]) -> Any:
 @pytest.fixture
 def tab(edited: Any, visit: Callable[..., Any]) -> Any:
     """The page of that run."""
-    tab = visit(edited)
+    tab = visit(edited, None)
     tab.open_run(RUN)
     return tab
 
@@ -56,7 +56,7 @@ def test_notes_have_a_preview_and_other_browsers_show_them(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
     """Ctrl Enter saves; HTML stays text; another open browser shows them automatically."""
-    other = visit(edited)
+    other = visit(edited, None)
     other.open_run(RUN)
     other.page.get_by_role("tab", name="Notes").click()
     write_notes(tab, f"# Plan\n**lower** the rate {HOSTILE}")

@@ -23,7 +23,7 @@ def test_the_page_says_that_the_disk_is_full(
     tower = tower_on_small_disk
     with tower.training(script("steady"), "roomless", str(STEPS), "20") as process:
         run = run_of(tower, "roomless")
-        tab = visit(tower)
+        tab = visit(tower, None)
         tab.open_run(run)
         ballast = fill(tower.directory)
         notice = tab.page.locator(".storing", has_text="full")

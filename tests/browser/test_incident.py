@@ -110,7 +110,7 @@ def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[...,
     """The training logs every 500 steps; the window shows more than 150 of them on each side."""
     with broken.training(str(SPARSE), "alerting", "sparse", "r_sparse") as process:
         assert process.wait(120) == 0
-    tab = visit(broken)
+    tab = visit(broken, None)
     (incident,) = [each for each in broken.get("/incidents", run="r_sparse")["items"] if each["onset_step"]]
     tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
     tab.page.locator(CHART).first.wait_for()
@@ -152,7 +152,7 @@ def test_the_page_is_accessible(scheme: Any, tab: Any) -> None:
 
 
 def test_an_unknown_incident_says_so(broken: Any, visit: Callable[..., Any]) -> None:
-    page = visit(broken).page
+    page = visit(broken, None).page
     page.goto(f"{broken.base}/incidents/none")
     page.get_by_text("There is no such incident").wait_for()
 
@@ -161,7 +161,7 @@ def test_what_changed_is_named_with_the_healthy_run(broken: Any, visit: Callable
     """Only the learning rate differs from the healthy run."""
     with broken.training(str(CHANGED), "changed", "net", "r_net") as process:
         assert process.wait(120) == 0
-    tab = visit(broken)
+    tab = visit(broken, None)
     (incident,) = broken.get("/incidents", run="r_net_2")["items"]
     tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
     section = tab.page.get_by_role("region", name="What changed")
@@ -176,7 +176,7 @@ def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
     for again in ([], ["again"]):
         with broken.training(str(RESUMED), "resumed", "net", "r_resumed", *again) as process:
             assert process.wait(120) == 0
-    tab = visit(broken)
+    tab = visit(broken, None)
     (incident, *_) = broken.get("/incidents", run="r_resumed")["items"]
     tab.page.goto(f"{broken.base}/incidents/{quote(incident['id'], safe='')}")
     section = tab.page.get_by_role("article", name="Did the remedy work?")

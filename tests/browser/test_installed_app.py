@@ -45,7 +45,7 @@ def below(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TowerBelowPath]:
 @pytest.fixture
 def page(below: TowerBelowPath, visit: Callable[..., Any]) -> Page:
     """The fleet, once its service worker is active."""
-    opened: Page = visit(below).page
+    opened: Page = visit(below, None).page
     opened.goto(f"{below.base}/")
     opened.evaluate(SCOPE)
     return opened

@@ -25,7 +25,7 @@ def four_projects(tower_of_the_module: Any) -> Any:
 @pytest.fixture
 def page(four_projects: Any, visit: Callable[..., Any]) -> Any:
     """Its kiosk mode with the shortest interval."""
-    opened = visit(four_projects).page
+    opened = visit(four_projects, None).page
     opened.goto(f"{four_projects.base}/?kiosk=1&rotate=2")
     opened.locator("[data-run]").first.wait_for()
     return opened

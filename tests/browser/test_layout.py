@@ -28,7 +28,7 @@ def tab(run: str, tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
     address = f"{tower_of_the_module.base}/api/v1/projects/scripted/layout"
     headers = {"authorization": f"Bearer {tower_of_the_module.token}"}
     httpx.put(address, json={"layout": ""}, headers=headers, timeout=60).raise_for_status()
-    opened = visit(tower_of_the_module)
+    opened = visit(tower_of_the_module, None)
     opened.open_run(run)
     return opened
 

@@ -33,7 +33,7 @@ def run(tower_of_the_module: Any, run_of: Callable[[Any, str], str]) -> str:
 @pytest.fixture
 def panel(run: str, visit: Callable[[Any], Any], tower_of_the_module: Any) -> Any:
     """The open tab; ``panel.page`` is its page."""
-    tab = visit(tower_of_the_module)
+    tab = visit(tower_of_the_module, None)
     tab.page.goto(f"{tower_of_the_module.base}/runs/{run}")
     tab.page.get_by_role("tab", name="Media").click()
     return tab.page.get_by_role("tabpanel", name="Media")
@@ -74,7 +74,7 @@ def test_two_runs_are_compared_side_by_side(
     other.log({"sample": tocsin.Text("other of step 5")}, step=5)
     other.log(loss=1.0, step=9)
     other.finish()
-    page = visit(tower).page
+    page = visit(tower, None).page
     page.goto(f"{tower.base}/compare?run={run}&run={run_of(tower, 'beside')}")
     page.get_by_text("Media side by side").click()
     part = page.locator(".mediacompare")

@@ -88,7 +88,7 @@ def test_a_new_channel_receives_what_is_firing(
     channel = {"name": "added-later", "kind": "browser", "config": {}}
     answer = httpx.post(f"{shared_tower.base}/api/v1/channels", json=channel, headers=headers, timeout=60)
     answer.raise_for_status()
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.page.goto(f"{shared_tower.base}/deliveries")
     tab.page.get_by_text("before-the-channel").first.wait_for()
 

@@ -69,7 +69,7 @@ def named(
 @pytest.mark.parametrize("address", PAGES)
 def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """Only tables that scroll are wider than the window: of phones, and of a desktop at 200 and 400 %."""
-    tab = visit(named)
+    tab = visit(named, None)
     for width in WIDTHS:
         tab.page.set_viewport_size({"width": width, "height": 844})
         tab.page.goto(named.base + address)
@@ -94,7 +94,7 @@ def test_a_toast_of_a_hostile_run_fits(
 @pytest.mark.parametrize("address", ["/", f"/runs/{RUN}", f"/compare?run={RUN}", "/alerts?state=all"])
 def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """Each page, its title and the palette show the name literally."""
-    tab = visit(named)
+    tab = visit(named, None)
     tab.page.goto(named.base + address)
     tab.page.get_by_text(NAME).first.wait_for()
     tab.page.keyboard.press("Control+k")
@@ -105,7 +105,7 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
 
 def test_a_menu_at_the_left_edge_opens_on_the_screen(named: Any, visit: Callable[..., Any]) -> None:
     """Where there is no room to the left of its button, a menu is to the right of its edge."""
-    page = visit(named).page
+    page = visit(named, None).page
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{named.base}/runs/{RUN}")
     page.get_by_role("button", name="Compare", exact=True).click()
@@ -118,7 +118,7 @@ def test_a_menu_at_the_left_edge_opens_on_the_screen(named: Any, visit: Callable
 
 def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
     """Two check marks and Compare; the report of both is available too."""
-    tab = visit(named)
+    tab = visit(named, None)
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.page.goto(named.base)
     for run in (RUN, "r_rings"):
@@ -167,7 +167,7 @@ def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> Non
 @pytest.mark.parametrize("address", ["/alerts?state=all", "/silences", "/deliveries"])
 def test_all_tabs_are_visible_on_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """The links between the alerting pages and the filters fit the screen without scrolling."""
-    page = visit(named).page
+    page = visit(named, None).page
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(named.base + address)
     page.locator(".scrollseg button").first.wait_for()

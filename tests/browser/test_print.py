@@ -31,7 +31,7 @@ def printed(shared_tower: Any, script: Callable[[str], str]) -> Any:
 @pytest.mark.parametrize("address", [f"/runs/{RUN}", f"/compare?run={RUN}"])
 def test_charts_fit_on_paper(address: str, printed: Any, visit: Callable[..., Any]) -> None:
     """They are scaled to a portrait page, and those below the fold are drawn too."""
-    page = visit(printed).page
+    page = visit(printed, None).page
     page.set_viewport_size({"width": 1440, "height": 500})
     page.goto(printed.base + address)
     page.locator('[data-series="loss"] .plot .xy').first.wait_for()

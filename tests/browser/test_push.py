@@ -218,7 +218,7 @@ def test_a_click_uses_the_open_page(
     closed_app: ClosedApp, pushed: str, tower: Any, visit: Callable[..., Any]
 ) -> None:
     """It shows the incident without a reload."""
-    page = visit(tower).page
+    page = visit(tower, None).page
     page.goto(f"{tower.base}/settings")
     page.get_by_role("button", name="New token").wait_for()
     page.evaluate("() => { window.neverReloaded = true; }")

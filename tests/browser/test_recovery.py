@@ -17,7 +17,7 @@ def test_a_killed_server_loses_no_step(
     """After SIGKILL and restart no step is missing or duplicated, and the page continues automatically."""
     with tower.training(script("steady"), "survivor", str(STEPS), "40") as process:
         run = run_of(tower, "survivor")
-        tab = visit(tower)
+        tab = visit(tower, None)
         tab.open_run(run)
         tab.until_step(60)
         tab.page.evaluate("window.neverReloaded = true")

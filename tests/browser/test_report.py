@@ -74,7 +74,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def of_run(reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], file: Path) -> Paper:
     """The report of the hostile run, downloaded once with the button of its page."""
     if not file.exists():
-        tab = visit(reported)
+        tab = visit(reported, None)
         tab.open_run(RUN)
         with tab.page.expect_download() as download:
             tab.page.get_by_role("link", name="Report", exact=True).click()
@@ -167,7 +167,7 @@ def test_a_comparison_is_one_file(
     reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path
 ) -> None:
     """Two runs in two colors, the setting in which they differ, the non-finite values of both."""
-    tab = visit(reported)
+    tab = visit(reported, None)
     tab.page.goto(f"{reported.base}/compare?run={RUN}&run={SECOND}&series=act%2Fattn")
     with tab.page.expect_download() as download:
         tab.page.get_by_role("link", name="Report", exact=True).click()

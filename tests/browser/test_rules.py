@@ -42,7 +42,7 @@ def until(true: Callable[[], Any], what: str) -> Any:
 
 def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, visit: Any) -> None:
     """While typing, the strip of the run shows where it would have fired; then it is saved and listed."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").wait_for()
     page.keyboard.type("Loss is there")
@@ -61,7 +61,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
 
 def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
     """With its alerts as links, and it stays large at the next test."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Runs", exact=True).fill(RUN)
     page.get_by_label("Limit", exact=True).fill("-1e9")
@@ -76,7 +76,7 @@ def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
 
 def test_a_doubtful_limit_becomes_a_ratio(stored: Any, visit: Any) -> None:
     """The warning has a button for it, and the sentence follows."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Limit", exact=True).fill("5")
     page.get_by_role("button", name="its ratio to the mean over 200 steps").click()
@@ -86,7 +86,7 @@ def test_a_doubtful_limit_becomes_a_ratio(stored: Any, visit: Any) -> None:
 
 def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
     """The field shows the server's error, and the rule is not saved."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Bad")
     page.get_by_label("Limit", exact=True).fill("five")
@@ -98,7 +98,7 @@ def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
 
 def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any) -> None:
     """An edit is kept after a click elsewhere, and gone after Discard."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Half a rule")
     page.get_by_role("link", name="Fleet").first.click()
@@ -113,7 +113,7 @@ def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any)
 
 def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
     """Opening another rule in between loses nothing; also for the settings of a built-in rule."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?new=1")
     page.get_by_label("Title").fill("Half a rule")
     page.get_by_label("Where").get_by_role("link", name="Rules").click()
@@ -133,7 +133,7 @@ def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
 def test_a_rule_is_copied_disabled_deleted_and_restored(stored: Any, visit: Any) -> None:
     """Each takes effect immediately, and a button undoes it."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?q=mine")
     page.get_by_role("switch", name="Enable Mine").click()
     until(lambda: rules(stored)["mine"]["enabled"] is False, "the rule to be off")
@@ -151,7 +151,7 @@ def test_a_rule_is_copied_disabled_deleted_and_restored(stored: Any, visit: Any)
 
 def test_a_pack_and_a_built_in_rule_are_enabled_and_disabled(stored: Any, visit: Any) -> None:
     """The pack's rules are switched together; a built-in rule is off in all projects, and on again."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules")
     page.get_by_role("switch", name="Enable pack Adversarial training").click()
     page.locator('[data-rule="gan-critic-large"]').wait_for()
@@ -169,7 +169,7 @@ def built_in(tower: Any, rule: str) -> Any:
 
 def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
     """Severity and a number; an invalid number is reported at its field."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.goto(f"{stored.base}/rules?rule=loss-spike&project=elsewhere")
     page.get_by_label("Severity", exact=True).select_option("info")
     page.get_by_label("Relative", exact=True).fill("-3")
@@ -190,7 +190,7 @@ def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
 
 def test_the_address_has_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
     """Search and filters are read from the address and written to it."""
-    page = visit(stored).page
+    page = visit(stored, None).page
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{stored.base}/rules?q=scaler&severity=critical")
     page.locator('[data-rule="scaler-collapse"]').wait_for()

@@ -27,7 +27,7 @@ def compare(sweep: Any, visit: Callable[..., Any]) -> Callable[..., Any]:
     """``compare("bar:loss", ...)``: return the page that compares all runs, with these charts."""
 
     def opened(*charts: str) -> Any:
-        page = visit(sweep).page
+        page = visit(sweep, None).page
         page.goto(f"{sweep.base}{address(RUNS)}" + "".join(f"&chart={quote(each)}" for each in charts))
         page.locator("tr[data-setting=lr]", has_text="24").wait_for()  # all runs are loaded
         return page

@@ -165,7 +165,7 @@ def test_the_layers_of_a_blow_up_are_a_heat_map(
     with shared_tower.training(script("root_of_negative")) as process:
         assert process.wait(300) == 0
     run = shared_tower.run_named("root-of-negative")["id"]
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.open_run(run)
     heat = tab.page.get_by_label("Gradient norms by layer", exact=True)
     heat.get_by_text("First non-finite value at step").wait_for()

@@ -23,7 +23,7 @@ def test_new_steps_appear_automatically_and_zoom_is_kept(
     shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:
     """The page follows a training, and a selected window stays."""
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.open_run(steady, "?from=5&to=25")
     tab.until_step(tab.step() + 100)
     tab.until(tab.shown_range, pytest.approx([5, 25]))
@@ -34,7 +34,7 @@ def test_without_a_zoom_the_whole_run_is_shown(
     shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:
     """Without a selected window, the newest step is always on the chart."""
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.open_run(steady)
     tab.until_step(tab.step() + 100)
     first, last = tab.shown_range()
@@ -53,7 +53,7 @@ def test_a_nan_loss_is_drawn(
     reported = [record for record in shared_tower.records(run) if "loss" in record["values"]]
     losses = {record["step"]: record["values"]["loss"] for record in reported}
     onset = min(step for step, loss in losses.items() if loss == "NaN")
-    tab = visit(shared_tower)
+    tab = visit(shared_tower, None)
     tab.open_run(run)
     tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
     assert tab.has_color("--critical", tab.place("loss", onset, NAN_ROW))

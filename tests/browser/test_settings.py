@@ -22,7 +22,7 @@ def launched(complete_chromium: Launched) -> Launched:
 @pytest.fixture
 def tab(tower_of_the_module: Any, visit: Callable[..., Any]) -> Any:
     """The settings page."""
-    opened = visit(tower_of_the_module)
+    opened = visit(tower_of_the_module, None)
     opened.page.goto(f"{tower_of_the_module.base}/settings")
     opened.page.get_by_text("secret is shown once").wait_for()
     return opened

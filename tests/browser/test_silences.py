@@ -21,7 +21,7 @@ def alerting_tower(tower_of_the_module: Any, alerting: Callable[..., Any]) -> It
 @pytest.fixture
 def tab(alerting_tower: Any, visit: Callable[..., Any]) -> Any:
     """The silences page."""
-    opened = visit(alerting_tower)
+    opened = visit(alerting_tower, None)
     opened.page.goto(f"{alerting_tower.base}/silences")
     opened.page.get_by_role("heading", name="Silences").wait_for()
     return opened

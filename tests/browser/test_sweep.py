@@ -26,7 +26,7 @@ def sweep(tower_of_the_module: Any) -> Any:
 @pytest.fixture
 def tab(sweep: Any, visit: Callable[..., Any]) -> Any:
     """The comparison of all runs, grouped by learning rate, drawn."""
-    tab = visit(sweep)
+    tab = visit(sweep, None)
     tab.page.goto(f"{sweep.base}{address(RUNS)}&group=config.lr")
     tab.page.locator("tr[data-setting=lr]", has_text="24").wait_for()  # all runs are loaded
     tab.page.wait_for_function(f"() => ({LINES})().length === 4")

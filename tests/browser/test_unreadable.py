@@ -39,7 +39,7 @@ def left_by_an_older_one(tower: Any) -> Any:
 
 def test_pages_show_which_parts_are_ignored(left_by_an_older_one: Any, visit: Callable[..., Any]) -> None:
     """The page shows the reason. After a corrected route is saved, the notice disappears."""
-    page = visit(left_by_an_older_one).page
+    page = visit(left_by_an_older_one, None).page
     page.goto(f"{left_by_an_older_one.base}/silences")
     page.get_by_role("article", name="Silence: maintenance").get_by_text("Ignored").wait_for()
     page.goto(f"{left_by_an_older_one.base}/routes")
