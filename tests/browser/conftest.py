@@ -207,7 +207,7 @@ def near(pixel: Any, wanted: Color) -> bool:
 def visit(chromium: Browser, launched: Launched) -> Iterator[Callable[..., Visit]]:
     """``visit(tower)``: a new tab that is logged in. Script errors on its pages fail the test.
 
-    It opens the fleet, another address, or with None nothing: for a test that then opens a page of its choice.
+    It opens the fleet, another address, or with None nothing, for a test that then opens another page.
     """
     profile, visits = launched.profile, list[Visit]()
 

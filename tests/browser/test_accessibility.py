@@ -4,13 +4,14 @@ console."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.conftest import notify_at_once
+from tests.browser.conftest import Launched, Visit, notify_at_once
 from tests.matrix import ALL
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -18,6 +19,8 @@ AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.m
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 COLORS = ["color-contrast", "link-in-text-block"]
 """Rules whose result may differ between themes."""
+REPRESENTED = ("light", "dark") if ALL else ("light",)
+"""Where dark shows the colors of pages that are checked in both themes anyway."""
 ASK = """async ([within, runOnly]) => {
     const { violations } = await axe.run(document.querySelectorAll(within), { runOnly });
     return violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) =>
@@ -84,52 +87,81 @@ def looked_at(
         yield tower
 
 
-def violations_of(tab: Any, within: str = "html") -> list[str]:
+def violations_of(tab: Any, within: str = "html", themes: Sequence[str] = ("light", "dark")) -> list[str]:
     """Return axe-core's violations in elements: all rules in light, color rules only in dark."""
     if not tab.page.evaluate("() => Boolean(globalThis.axe)"):
         tab.page.evaluate(AXE.read_text("utf-8"))
     found: list[str] = []
-    for theme, rules in (("light", RULES), ("dark", COLORS)):
+    for theme in themes:
         tab.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        found += [f"{theme}: {fault}" for fault in tab.page.evaluate(ASK, [within, rules])]
+        issues = tab.page.evaluate(ASK, [within, RULES if theme == "light" else COLORS])
+        found += [f"{theme}: {issue}" for issue in issues]
     return found
 
 
-@pytest.mark.parametrize("size", [(1440, 1200), (390, 844)], ids=["desktop", "phone"])
-def test_axe_finds_nothing(looked_at: Any, visit: Callable[..., Any], size: tuple[int, int]) -> None:
-    """No page violates a rule of WCAG A and AA or a best practice, in either theme, also on a phone."""
+class Seen(NamedTuple):
+    """What is wrong with a page."""
+
+    violations: list[str]
+    """Of rules that axe-core checks."""
+    written: list[str]
+    """To the console."""
+    small: list[str]
+    """Elements with text below 12 pixels."""
+
+
+@pytest.fixture(scope="module")
+def desktop(looked_at: Any, chromium: Browser, launched: Launched) -> dict[str, Seen]:
+    """Every page on a desktop, opened once for all claims about it."""
+    tab = Visit(launched.profile.new_page(), looked_at, None)
+    found, written = {}, list[str]()
+    tab.page.on("console", lambda message: written.append(message.text))
+    for name, (address, there) in PAGES.items():
+        tab.page.goto(looked_at.base + address)
+        tab.page.locator(there).first.wait_for()
+        tab.page.wait_for_load_state("networkidle")
+        said, small = list(written), tab.page.evaluate(SMALL)
+        found[name] = Seen(violations_of(tab), said, small)
+        written.clear()
+    tab.page.close()
+    return found
+
+
+def test_axe_finds_nothing(desktop: dict[str, Seen]) -> None:
+    """No page violates a rule of WCAG A and AA or a best practice, in either theme."""
+    assert not {name: seen.violations for name, seen in desktop.items() if seen.violations}
+
+
+def test_axe_finds_nothing_on_a_phone(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """Neither on a screen of 390 pixels."""
     tab = visit(looked_at, None)
-    tab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    tab.page.set_viewport_size({"width": 390, "height": 844})
     found = {}
     for name, (address, there) in PAGES.items():
         tab.page.goto(looked_at.base + address)
         tab.page.locator(there).first.wait_for()
-        found[name] = violations_of(tab)
+        found[name] = violations_of(tab, themes=REPRESENTED)
     assert not {name: issues for name, issues in found.items() if issues}
 
 
-def test_no_page_writes_to_the_console(looked_at: Any, visit: Callable[..., Any]) -> None:
+def test_no_page_writes_to_the_console(desktop: dict[str, Seen]) -> None:
     """No error, warning or note; Chromium itself reports only that a run does not exist (404)."""
-    tab, written = visit(looked_at, None), list[str]()
-    tab.page.on("console", lambda message: written.append(f"{tab.page.url}: {message.text}"))
-    for name, (address, there) in PAGES.items():
-        if name == "no such run":
-            continue
-        tab.page.goto(looked_at.base + address)
-        tab.page.locator(there).first.wait_for()
-        tab.page.wait_for_load_state("networkidle")
-    assert written == []
+    assert not {
+        name: seen.written for name, seen in desktop.items() if seen.written and name != "no such run"
+    }
 
 
-@pytest.mark.parametrize("page", ["fleet", "run", "alerts"])
-def test_no_text_is_smaller_than_12_pixels(looked_at: Any, visit: Callable[..., Any], page: str) -> None:
-    """Whatever the browser's own size is relative to: 1 rem is 16 pixels."""
-    tab = visit(looked_at, None)
-    address, there = PAGES[page]
-    tab.page.goto(looked_at.base + address)
-    tab.page.locator(there).first.wait_for()
-    assert tab.page.evaluate(SMALL) == []
-    assert tab.page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "16px"
+def test_no_text_is_smaller_than_12_pixels(desktop: dict[str, Seen]) -> None:
+    """On any page, except in kiosk mode, which scales with the screen."""
+    small = {name: seen.small for name, seen in desktop.items() if name != "kiosk mode"}
+    assert not {name: elements for name, elements in small.items() if elements}
+
+
+def test_1_rem_is_16_pixels(looked_at: Any, visit: Callable[..., Any]) -> None:
+    """The page keeps the browser's size, which a reader may have made larger."""
+    page = visit(looked_at).page
+    page.locator("[data-run]").first.wait_for()
+    assert page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "16px"
 
 
 def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:
@@ -150,7 +182,7 @@ def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Call
         tab.page.keyboard.press("Escape")
     for name in ("Environment", "Series", "Attempts", "Checkpoints", "Config check", "Events", "Notes"):
         tab.page.get_by_role("tab", name=name).click()
-        found[name] = violations_of(tab, "[role=tablist], [role=tabpanel]")
+        found[name] = violations_of(tab, "[role=tablist], [role=tabpanel]", REPRESENTED)
     assert not {name: issues for name, issues in found.items() if issues}
 
 
