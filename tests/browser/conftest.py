@@ -15,13 +15,23 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Error,
+    Locator,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from tests.conftest import wait_for
 
 TRAININGS = Path(__file__).parent / "trainings"
 NAN_TRAINING = Path(__file__).with_name("nan_training.py")
 PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--process-per-site"]
 """No GPU emulation, because it is slow, and one process for all pages, which compiles scripts once."""
 COMPLETE = ("chromium", "google-chrome")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.browser.test_accessibility import violations_of
 
@@ -57,7 +57,7 @@ def test_a_created_token_is_in_all_lines_and_checked(quiet: Any, visit: Callable
     page.get_by_text("copy the lines now").wait_for()
     blocks = [block for block in page.locator(".firstlines pre").all_inner_texts() if "tcn_" in block]
     assert len(blocks) == 2
-    assert page.locator(".checks .is-done").count() == 2
+    expect(page.locator(".checks .is-done")).to_have_count(2)
 
 
 def test_axe_finds_nothing_in_toasts_and_editors(

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def opened(shared_tower: Any, visit: Callable[[Any], Any]) -> Any:
+def opened(shared_tower: Any, visit: Callable[..., Any]) -> Any:
     """The page with two open routes, one of them requested; what the console said and what was loaded."""
     tab = visit(shared_tower)
     tab.said, tab.loaded = [], []
@@ -37,7 +37,7 @@ def test_routes_can_be_tried_and_nothing_is_wrong(opened: Any, shared_tower: Any
     assert violations_of(opened) == []
 
 
-def test_the_theme_is_the_one_chosen_on_other_pages(shared_tower: Any, visit: Callable[[Any], Any]) -> None:
+def test_the_theme_is_the_one_chosen_on_other_pages(shared_tower: Any, visit: Callable[..., Any]) -> None:
     """Whatever the system's is. The settings lead here."""
     page = visit(shared_tower, None).page
     page.emulate_media(color_scheme="light")

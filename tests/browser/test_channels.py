@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SECRET = "https://1.1.1.1/hidden-hidden"
@@ -50,7 +51,7 @@ def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> No
     tab.page.reload()
     channel.get_by_role("button", name="Edit").click()
     dialog = tab.page.get_by_role("dialog")
-    assert dialog.get_by_label("url").input_value() == ""
+    expect(dialog.get_by_label("url")).to_have_value("")
     dialog.get_by_label("Limit per hour").fill("7")
     dialog.get_by_role("button", name="Save").click()
     channel.get_by_text("at most 7 per hour").wait_for()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tocsin_server.demo.trainings import wgan
 
@@ -92,7 +93,7 @@ def test_a_chart_of_an_incident_is_described(
         dialog.locator("tbody tr").nth(20).wait_for()
         heads = dialog.get_by_role("columnheader").all_inner_texts()
         assert heads == ["Step", "Attempt", "Rank", "Value", "Time"]
-        assert dialog.get_by_role("region", name="Records").count() == 1
+        expect(dialog.get_by_role("region", name="Records")).to_have_count(1)
 
 
 def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any]) -> None:

@@ -37,7 +37,7 @@ def run(tower_of_the_module: Any, run_of: Callable[[Any, str], str]) -> str:
 
 
 def test_the_last_good_checkpoint_is_first_and_each_problem_is_named(
-    run: str, visit: Callable[[Any], Any], tower_of_the_module: Any
+    run: str, visit: Callable[..., Any], tower_of_the_module: Any
 ) -> None:
     """A name from a file system is text, whatever it holds."""
     tab = visit(tower_of_the_module, None)

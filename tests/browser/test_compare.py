@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = ("r_left", "r_right")
@@ -135,7 +136,7 @@ def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None
     tab.page.mouse.move(*tab.place("loss", 20, 0.5))
     tab.page.get_by_role("button", name="Hide left").focus()
     tab.page.locator("tr[data-run=r_left].is-lit").wait_for()
-    assert "left" in tab.page.locator(".cross span").inner_text()
+    expect(tab.page.locator(".cross span")).to_contain_text("left")
     tab.page.keyboard.press("Enter")
     lifted.wait_for(state="detached")
     tab.page.keyboard.press("Enter")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.crowd import crowd_of, values
 from tests.conftest import wait_for
@@ -83,8 +84,8 @@ def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..
     rows = page.locator("[aria-label=Groups] tr[data-group]")
     rows.filter(has_text="±").nth(3).wait_for()
     page.locator(".progressing").wait_for(state="hidden")
-    assert rows.count() == 4
-    assert "252 runs" in rows.first.inner_text()
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_contain_text("252 runs")
     page.wait_for_function(f"() => ({GROUP_LINES})() === 4")
     assert page.locator("tr[data-run]").count() == 0
     page.get_by_role("button", name="Min–max").click()

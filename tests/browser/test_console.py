@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 FAILING = """
@@ -40,17 +41,17 @@ def test_the_log_of_a_failed_run_is_open_and_ends_with_the_reason(tab: Any) -> N
     """Its newest lines are in view, text is never markup, and errors are named."""
     last = tab.page.locator(".console li").last
     last.get_by_text("ValueError: the disk with the data is gone").wait_for()
-    assert "stderr" in last.inner_text()
+    expect(last).to_contain_text("stderr")
     assert last.evaluate(
         "(one) => one.getBoundingClientRect().bottom <= one.parentNode.getBoundingClientRect().bottom + 1"
     )
-    assert tab.page.get_by_text("epoch <b>39</b> is done").count() == 1
+    expect(tab.page.get_by_text("epoch <b>39</b> is done")).to_have_count(1)
 
 
 def test_lines_are_filtered_by_their_text(tab: Any) -> None:
     tab.page.get_by_label("Filter the log").fill("LAST WARN")
     tab.page.get_by_text("1 line", exact=True).wait_for()
-    assert "a last warning" in tab.page.get_by_role("log").inner_text()
+    expect(tab.page.get_by_role("log")).to_contain_text("a last warning")
     tab.page.get_by_label("Filter the log").fill("nowhere")
     tab.page.get_by_text("No line has this text.").wait_for()
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_composed"
@@ -125,7 +126,7 @@ def test_values_of_a_formula_are_exact(tab: Any) -> None:
     shown = row.get_by_role("cell").all_inner_texts()
     assert shown[0] == "3"
     assert float(shown[5]) == float(shown[3]) - float(shown[4])
-    assert dialog.get_by_role("row").nth(8).get_by_role("cell").nth(5).inner_text() == "NaN"
+    expect(dialog.get_by_role("row").nth(8).get_by_role("cell").nth(5)).to_have_text("NaN")
 
 
 def test_a_custom_chart_is_pinned(tab: Any) -> None:
@@ -144,7 +145,7 @@ def test_a_chart_of_several_metrics_has_a_link_to_embed(tab: Any) -> None:
     choose(tab, "match:^act/", "Embed…")
     tab.page.get_by_role("button", name="Create link").click()
     dialog = tab.page.get_by_role("dialog", name="Link to embed matching ^act/")
-    assert "series=list%3Aact%2Fattn%0Aact%2Fmlp" in dialog.locator("pre").inner_text()
+    expect(dialog.locator("pre")).to_contain_text("series=list%3Aact%2Fattn%0Aact%2Fmlp")
     dialog.get_by_role("button", name="Close").click()
     panel = tab.page.locator(f'[data-series="formula:{FORMULA}"]')
     panel.locator(".menubutton").click()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_embedded"
@@ -54,7 +54,7 @@ def test_another_page_shows_the_chart_without_a_login(tab: Any, chromium: Browse
         page.goto(f"{base}/wiki.html")
         picture = page.frame_locator("iframe").locator("img")
         picture.wait_for()
-        assert picture.get_attribute("alt") == "loss of embedded <b>, last step 39"
+        expect(picture).to_have_attribute("alt", "loss of embedded <b>, last step 39")
         assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400
     assert written == []
     context.close()

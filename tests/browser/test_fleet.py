@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.crowd import crowd_of
 
@@ -61,7 +62,7 @@ def test_what_a_filter_does_not_understand_is_marked(tab: Any) -> None:
     """The other terms apply; once it is understood, the mark is gone."""
     field = tab.page.get_by_label("Filter runs")
     field.fill("~last OR")
-    assert tab.page.locator(".misread mark").inner_text() == "OR"
+    expect(tab.page.locator(".misread mark")).to_have_text("OR")
     tab.page.wait_for_function("() => document.querySelectorAll('[data-run]').length === 1")
     field.fill("name~^.last$ (loss>0 OR lr<0)")
     tab.page.locator(".misread").wait_for(state="hidden")
@@ -110,7 +111,7 @@ def test_all_filtered_runs_can_be_compared(tab: Any) -> None:
     tab.page.get_by_label("Select all listed").click()
     tab.page.get_by_role("link", name=f"Compare {RUNS // 10} selected").click()
     tab.page.wait_for_function(f"() => document.querySelector('[data-series=loss] .xy') && {DRAWN}() === 60")
-    assert tab.page.locator("tr[data-run]").count() == RUNS // 10
+    expect(tab.page.locator("tr[data-run]")).to_have_count(RUNS // 10)
     tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
     tab.page.locator("tr[data-run] th").nth(3).hover()
     tab.page.locator('[data-series="loss"] .lift path').wait_for(state="attached")

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.crowd import crowd_of, values
 from tests.browser.test_accessibility import violations_of
@@ -124,7 +125,7 @@ def test_on_a_phone_the_columns_stand_in_the_card(tab: Any) -> None:
     open_view(tab, "columns=name,loss,min:loss,max:loss,last:lr,config:seed")
     row = tab.page.locator("[data-run]").first
     row.locator(".c-own b").nth(3).wait_for()
-    assert row.locator(".c-own .micro").first.inner_text() == "loss min"
+    expect(row.locator(".c-own .micro").first).to_have_text("loss min")
     below = row.locator(".c-own b").nth(3).bounding_box()
     box = row.bounding_box()
     assert below["y"] + below["height"] <= box["y"] + box["height"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.small_disk import fill
 
@@ -28,7 +29,7 @@ def test_the_page_says_that_the_disk_is_full(
         ballast = fill(tower.directory)
         notice = tab.page.locator(".storing", has_text="full")
         notice.wait_for()
-        assert "cannot store new records" in notice.inner_text()
+        expect(notice).to_contain_text("cannot store new records")
         ballast.unlink()
         notice.wait_for(state="hidden")
         assert process.wait(300) == 0

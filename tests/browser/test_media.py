@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from playwright.sync_api import expect
 
 import tocsin
 
@@ -31,7 +32,7 @@ def run(tower_of_the_module: Any, run_of: Callable[[Any, str], str]) -> str:
 
 
 @pytest.fixture
-def panel(run: str, visit: Callable[[Any], Any], tower_of_the_module: Any) -> Any:
+def panel(run: str, visit: Callable[..., Any], tower_of_the_module: Any) -> Any:
     """The open tab; ``panel.page`` is its page."""
     tab = visit(tower_of_the_module, None)
     tab.page.goto(f"{tower_of_the_module.base}/runs/{run}")
@@ -55,7 +56,7 @@ def test_the_slider_goes_to_an_earlier_step(panel: Any) -> None:
     figure.get_by_text("step 8", exact=True).wait_for()
     figure.get_by_role("slider", name="Step of sample").press("ArrowLeft")
     figure.get_by_text("of step 3").wait_for()
-    assert figure.get_by_text("step 3", exact=True).count() == 1
+    expect(figure.get_by_text("step 3", exact=True)).to_have_count(1)
 
 
 def test_the_results_are_on_their_own_tab(panel: Any) -> None:
@@ -65,7 +66,7 @@ def test_the_results_are_on_their_own_tab(panel: Any) -> None:
 
 
 def test_two_runs_are_compared_side_by_side(
-    run: str, run_of: Callable[[Any, str], str], visit: Callable[[Any], Any], tower_of_the_module: Any
+    run: str, run_of: Callable[[Any, str], str], visit: Callable[..., Any], tower_of_the_module: Any
 ) -> None:
     """At one step; a run shows its newest object until then."""
     tower = tower_of_the_module

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from tests.matrix import LONG
 
@@ -48,7 +49,7 @@ def test_a_run_that_finished_with_nan_is_red_until_acknowledged(
     tab.page.get_by_role("heading", name="Finished with problems").wait_for()
     tab.page.goto(f"{shared_tower.base}/alerts?q=run:finished-with-nan%20rule:nonfinite-loss")
     tab.page.get_by_text("Run ended", exact=True).first.wait_for()
-    assert "firing when the run ended" in tab.page.locator(".standing").first.inner_text()
+    expect(tab.page.locator(".standing").first).to_contain_text("firing when the run ended")
     tab.page.get_by_role("heading", name="Last good checkpoint").wait_for()
     tab.page.locator("#pane").get_by_text("finished-with-nan.pt (step 20, 10 steps before").wait_for()
     tab.page.locator('[data-act="ack"]').first.click()
@@ -70,7 +71,7 @@ def test_a_crash_is_an_alert_within_five_seconds(
     tab.page.locator("[role=option]", has_text="Run failed").first.click()
     pane = tab.page.locator("[data-alert].diag")
     pane.get_by_text("device-side assert triggered").first.wait_for()
-    assert "broken.py" in pane.locator("pre").first.inner_text()
+    expect(pane.locator("pre").first).to_contain_text("broken.py")
     pane.get_by_text("Fix the error at the end of the traceback.").wait_for()
 
 

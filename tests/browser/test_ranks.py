@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, ALONE = "r_ranked", "r_alone"
@@ -34,8 +35,8 @@ def test_the_slowest_rank_and_the_one_behind_are_named(tab: Any) -> None:
     """In words, and in the table."""
     said = ranks(tab).get_by_role("status").filter(has_text="is the slowest")
     said.wait_for()
-    assert "Rank 1 is the slowest: 500 ms per step" in said.inner_text()
-    assert f"Rank 1 is behind: step {STEPS // 2 - 1} of {STEPS - 1}." in said.inner_text()
+    expect(said).to_contain_text("Rank 1 is the slowest: 500 ms per step")
+    expect(said).to_contain_text(f"Rank 1 is behind: step {STEPS // 2 - 1} of {STEPS - 1}.")
     cells = tab.page.locator('[data-rank="1"] td').all_inner_texts()
     assert cells[1] == str(STEPS // 2 - 1)
     assert cells[2] == "500 ms"
@@ -63,7 +64,7 @@ def test_one_process_has_no_ranks(
 def test_system_metrics_are_collapsed_and_stay_open_once_opened(tab: Any) -> None:
     """In this browser, for every run; a link says so too."""
     head = system(tab).get_by_role("button", name="System")
-    assert head.get_attribute("aria-expanded") == "false"
+    expect(head).to_have_attribute("aria-expanded", "false")
     head.click()
     system(tab).locator('[data-series="sys/gpu0/util_percent"]').wait_for()
     assert "open=sys" in tab.page.url
@@ -72,7 +73,7 @@ def test_system_metrics_are_collapsed_and_stay_open_once_opened(tab: Any) -> Non
     head.click()
     tab.open_run(RUN)
     system(tab).wait_for()
-    assert head.get_attribute("aria-expanded") == "false"
+    expect(head).to_have_attribute("aria-expanded", "false")
 
 
 def test_a_filter_opens_the_system_metrics_that_it_finds(tab: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, SECOND = "r_reported", "r_other"
@@ -111,13 +111,13 @@ def test_alerts_are_complete_and_link_to_their_steps(of_run: Paper, reported: An
     of_run.page.locator("#here", has_text="step 7").wait_for()
     loss = of_run.page.locator('[data-series="loss"]')
     assert loss.locator(".hair").is_visible()
-    assert loss.locator(".readout").inner_text() == "NaN"
+    expect(loss.locator(".readout")).to_have_text("NaN")
 
 
 def test_external_text_is_never_markup(of_run: Paper) -> None:
     """Name, tags, notes, settings, events and series are shown literally."""
     page = of_run.page
-    assert page.locator("h1").text_content() == HOSTILE
+    expect(page.locator("h1")).to_have_text(HOSTILE)
     assert page.locator("img, main script, main i:not(.swatch, .hair)").count() == 0
     links = page.locator(".notes a").evaluate_all("(all) => all.map((each) => each.href)")
     assert links == ["https://example.org/log"]
@@ -177,5 +177,5 @@ def test_a_comparison_is_one_file(
     assert [each["x"] for each in traces if each["name"] == "nan"] == [[7]]
     assert len({each["ink"] for each in traces if each["mode"] == "lines" and each["fill"] == "none"}) == 2
     table = opened.locator("section", has_text="Settings that differ").first
-    assert "lr" in table.inner_text()
-    assert opened.locator('[data-series="act/attn"]').count() == 1
+    expect(table).to_contain_text("lr")
+    expect(opened.locator('[data-series="act/attn"]')).to_have_count(1)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -70,7 +71,7 @@ def test_an_invalid_field_shows_its_error_and_nothing_is_stored(
     tab.page.get_by_role("alert").get_by_text("seconds from 0").wait_for()
     assert alerting_tower[0].get("/routes") == before
     tab.page.get_by_role("button", name="Discard").click()
-    assert wait.input_value() == ""
+    expect(wait).to_have_value("")
 
 
 def test_routes_are_reordered_by_keyboard(tab: Any, alerting_tower: tuple[Any, str]) -> None:

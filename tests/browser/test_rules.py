@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_rules"
@@ -51,7 +52,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
     row = page.locator(f'[data-trial="{RUN}"]')
     row.locator("svg .mark").first.wait_for(state="attached")
     assert "alert" in row.locator(".strip svg").get_attribute("aria-label")
-    assert 'id = "loss-is-there"' in page.locator(".ruleform pre").inner_text()
+    expect(page.locator(".ruleform pre")).to_contain_text('id = "loss-is-there"')
     page.keyboard.press("Enter")
     page.locator('[data-rule="loss-is-there"]').wait_for()
     assert page.url.endswith("/rules")
@@ -70,7 +71,7 @@ def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
     assert row.locator(".is-large").bounding_box()["height"] > 200
     page.get_by_label("Limit", exact=True).fill("-2e9")
     page.get_by_text("is above −2e9").first.wait_for()
-    assert row.get_by_role("button", name="Larger chart").get_attribute("aria-expanded") == "true"
+    expect(row.get_by_role("button", name="Larger chart")).to_have_attribute("aria-expanded", "true")
     assert row.get_by_role("link", name="step 0").get_attribute("href").startswith(f"/runs/{RUN}?")
 
 
@@ -92,7 +93,7 @@ def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
     page.get_by_label("Limit", exact=True).fill("five")
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Expected a finite number, got five.").wait_for()
-    assert page.get_by_label("Limit", exact=True).get_attribute("aria-invalid") == "true"
+    expect(page.get_by_label("Limit", exact=True)).to_have_attribute("aria-invalid", "true")
     assert "bad" not in rules(stored)
 
 
@@ -104,11 +105,11 @@ def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any)
     page.get_by_role("link", name="Fleet").first.click()
     page.go_back()
     page.get_by_text("Restored your unsaved changes").wait_for()
-    assert page.get_by_label("Title").input_value() == "Half a rule"
+    expect(page.get_by_label("Title")).to_have_value("Half a rule")
     page.get_by_role("link", name="Discard").click()
     page.get_by_role("link", name="New rule").click()
     page.get_by_label("Title").wait_for()
-    assert page.get_by_label("Title").input_value() == ""
+    expect(page.get_by_label("Title")).to_have_value("")
 
 
 def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
@@ -122,11 +123,11 @@ def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
     page.get_by_label("Where").get_by_role("link", name="Rules").click()
     page.get_by_role("link", name="New rule").click()
     page.get_by_text("Restored your unsaved changes").wait_for()
-    assert page.get_by_label("Title").input_value() == "Half a rule"
+    expect(page.get_by_label("Title")).to_have_value("Half a rule")
     page.get_by_role("link", name="Discard").click()
     page.locator('[data-focus="open-loss-spike"]').click()
     page.get_by_text("Restored your unsaved changes").wait_for()
-    assert page.get_by_label("Severity").input_value() == "critical"
+    expect(page.get_by_label("Severity")).to_have_value("critical")
     page.get_by_role("link", name="Discard").click()
 
 

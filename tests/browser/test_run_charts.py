@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.sweep import address, sweep_of
 
@@ -50,7 +51,7 @@ def test_a_scatter_chart_is_added_and_shared_by_its_link(compare: Callable[..., 
     dialog.get_by_role("button", name="Add").click()
     words(page, "20 runs")
     words(page, "4 runs without a finite value")
-    assert page.locator(".runchart circle").count() == RUNS - 4
+    expect(page.locator(".runchart circle")).to_have_count(RUNS - 4)
     assert f"chart={quote(SCATTER)}" in page.url
 
 
@@ -60,7 +61,7 @@ def test_a_point_names_its_run_and_values(compare: Callable[..., Any]) -> None:
     words(page, "20 runs")
     page.locator('circle[data-run="s_005"]').dispatch_event("click")
     named = page.locator("[data-chart] p", has=page.get_by_role("link", name="sweep-005"))
-    assert "0.0003" in named.inner_text()
+    expect(named).to_contain_text("0.0003")
 
 
 def test_bars_are_by_value_with_nan_last(compare: Callable[..., Any], sweep: Any) -> None:
@@ -68,11 +69,11 @@ def test_bars_are_by_value_with_nan_last(compare: Callable[..., Any], sweep: Any
     page = compare("bar:last(loss)")
     words(page, "24 runs")
     bars = page.locator(".runbars li")
-    assert bars.last.locator("b").inner_text() == "NaN"
+    expect(bars.last.locator("b")).to_have_text("NaN")
     rows = sweep.get("/runs", metrics="loss")["items"]
     finite = [row for row in rows if isinstance(row["metrics"]["loss"]["last"], float)]
     best = min(finite, key=lambda row: row["metrics"]["loss"]["last"])
-    assert bars.first.get_attribute("data-run") == best["id"]
+    expect(bars.first).to_have_attribute("data-run", best["id"])
     page.get_by_role("button", name=f"Hide {best['name']}").click()
     words(page, "23 runs")
 
@@ -97,4 +98,4 @@ def test_values_are_a_table(compare: Callable[..., Any]) -> None:
     dialog = page.get_by_role("dialog", name="Values of last(loss) by config.lr")
     row = dialog.get_by_role("row", name="sweep-010")
     assert row.get_by_role("cell").all_inner_texts()[1:] == ["0.03", "NaN"]
-    assert dialog.get_by_role("row").count() == RUNS + 1
+    expect(dialog.get_by_role("row")).to_have_count(RUNS + 1)

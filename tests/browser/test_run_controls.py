@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_scripted"
@@ -49,8 +50,8 @@ def test_the_address_has_the_settings_of_the_charts(tab: Any) -> None:
     tab.page.wait_for_url("**axis=log%3Alr*")
     tab.page.reload()
     tab.page.locator('[data-series="lr"] .plot .xy').first.wait_for()
-    assert tab.page.locator('[data-x="relative"]').get_attribute("aria-pressed") == "true"
-    assert tab.page.get_by_label("Smoothing").input_value() == "0.7"
+    expect(tab.page.locator('[data-x="relative"]')).to_have_attribute("aria-pressed", "true")
+    expect(tab.page.get_by_label("Smoothing")).to_have_value("0.7")
     axis = "document.querySelector('[data-series=lr] .plot')._fullLayout.yaxis.type"
     tab.until(lambda: tab.page.evaluate(axis), "log")
 
@@ -74,8 +75,8 @@ def test_a_kind_of_smoothing_is_chosen_and_its_amount_typed(kind: str, unit: str
     amount.press("Enter")
     tab.page.reload()
     tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
-    assert tab.page.get_by_label("Kind of average").input_value() == kind
-    assert amount.input_value() == {"Weight": "0.99", "Points": "200"}[unit]
+    expect(tab.page.get_by_label("Kind of average")).to_have_value(kind)
+    expect(amount).to_have_value({"Weight": "0.99", "Points": "200"}[unit])
 
 
 def test_an_older_attempt_can_be_shown(tab: Any) -> None:
@@ -119,11 +120,11 @@ def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
     section.first.locator(".grip").focus()
     tab.page.keyboard.press("ArrowRight")
     tab.page.wait_for_url("**order=*")
-    assert section.first.get_attribute("data-series") == "act/mlp"
+    expect(section.first).to_have_attribute("data-series", "act/mlp")
     choose(tab, "act/attn", "Pin to the top")
     pinned = tab.page.locator('[data-section="pinned"] [data-series]')
     pinned.wait_for()
-    assert pinned.get_attribute("data-series") == "act/attn"
+    expect(pinned).to_have_attribute("data-series", "act/attn")
 
 
 def test_a_panel_is_full_screen_until_escape(tab: Any) -> None:
@@ -143,7 +144,7 @@ def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
     for name in ("Notes", "Events", "Config"):
         tab.page.get_by_role("tab", name=name, exact=True).click()
     assert tab.page.locator("main img, main i:text('tag'), main script").count() == 0
-    assert tab.page.locator(".markdown strong").text_content() == "Baseline"
+    expect(tab.page.locator(".markdown strong")).to_have_text("Baseline")
     links = tab.page.locator(".markdown a").evaluate_all("(all) => all.map((each) => each.href)")
     assert links == ["https://example.org/log"]
 
@@ -192,7 +193,7 @@ def test_a_tooltip_has_value_step_and_time(tab: Any) -> None:
     metric.scroll_into_view_if_needed()
     metric.locator(".xy").first.wait_for()
     tooltip = point(tab, "act/attn", 33)
-    assert tooltip.locator("b").inner_text() == "3"
+    expect(tooltip.locator("b")).to_have_text("3")
     tab.page.mouse.move(2, 2)
     tooltip.wait_for(state="hidden")
 
@@ -205,7 +206,7 @@ def test_a_click_pins_the_tooltip_until_escape(tab: Any) -> None:
     tab.page.locator(".tooltip.is-pinned").wait_for()
     tab.page.mouse.move(2, 2)
     tab.page.wait_for_url("**at=30*")
-    assert "step 30 " in tooltip.inner_text()
+    expect(tooltip).to_contain_text("step 30 ")
     assert tab.page.locator(".cross.pinned").is_visible()
     tab.page.keyboard.press("Escape")
     tooltip.wait_for(state="hidden")
@@ -217,7 +218,7 @@ def test_a_chart_starts_a_rule_that_lacks_only_its_limit(tab: Any) -> None:
     tab.page.get_by_role("button", name="Chart menu of Grad norm").click()
     tab.page.get_by_role("menuitem", name="New alert rule").click()
     tab.page.locator("[data-field=limit]:focus, [data-field=limit] :focus").wait_for()
-    assert tab.page.locator("[data-field=series]").input_value() == "grad_norm"
+    expect(tab.page.locator("[data-field=series]")).to_have_value("grad_norm")
     assert tab.page.locator("[data-field=projects]").input_value() != ""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NAN_ROW = 0.94
@@ -72,4 +73,4 @@ def test_a_hostile_name_is_text(
     tab.page.get_by_text(name).first.wait_for()
     assert tab.page.locator("main b:text-is('x'), main img").count() == 0
     tab.open_run(run)
-    assert tab.page.locator("h1").inner_text() == name
+    expect(tab.page.locator("h1")).to_have_text(name)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS, BAD, LATE = 150, 60, 140
@@ -67,7 +68,7 @@ def test_the_page_says_why_it_failed(run: str, tab: Any, shared_tower: Any) -> N
     assert shared_tower.get(f"/runs/{run}")["error"]["type"] == "OutOfMemoryError"
     card = tab.page.get_by_label("How the run ended")
     card.get_by_text("Tried to allocate 2.00 GiB").first.wait_for()
-    assert "OutOfMemoryError" in card.get_by_role("heading").inner_text()
+    expect(card.get_by_role("heading")).to_contain_text("OutOfMemoryError")
     card.get_by_text("Last lines").click()
     card.locator("pre", has_text="talkative.py").wait_for()
 
@@ -81,7 +82,7 @@ def test_the_overhead_gauge_has_a_number(tab: Any) -> None:
     """Microseconds per step and their share of it, as measured by the hook."""
     gauge = tab.page.locator(".gauge", has_text="Overhead")
     gauge.get_by_text("µs/step").wait_for()
-    assert "% of the step" in gauge.inner_text()
+    expect(gauge).to_contain_text("% of the step")
 
 
 def test_the_config_check_lists_findings_and_remedies(tab: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Launched, notify_at_once
 
@@ -88,7 +89,7 @@ def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
     """Dark with the button, also after a reload; the header's button shows it."""
     tab.page.get_by_role("button", name="Dark").click()
     tab.page.reload()
-    assert tab.page.locator("html").get_attribute("data-theme") == "dark"
+    expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
     tab.page.get_by_label("Theme: dark").wait_for()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 REASON = "maintenance <img src=x onerror=alert(1)>"
@@ -84,5 +85,5 @@ def test_a_link_of_a_message_opens_the_form_with_its_incident(tab: Any) -> None:
     """It is shown for confirmation, and the address can be reloaded without it."""
     base = tab.page.url.split("/silences")[0]
     tab.page.goto(f"{base}/silences?new=&matcher=incident%3D%22r.f.1%22")
-    assert tab.page.get_by_label("Matchers").input_value() == 'incident="r.f.1"'
+    expect(tab.page.get_by_label("Matchers")).to_have_value('incident="r.f.1"')
     assert "matcher" not in tab.page.url

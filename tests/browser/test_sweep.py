@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.sweep import address, sweep_of
 
@@ -67,16 +68,16 @@ def test_hidden_runs_are_not_in_the_mean(tab: Any) -> None:
 def test_the_table_names_what_matters_and_the_best_run(tab: Any) -> None:
     """The learning rate decides, the optimizer doesn't, and the best run is linked."""
     rows = tab.page.locator("tr[data-setting]")
-    assert rows.first.get_attribute("data-setting") == "lr"
-    assert "may be chance" in tab.page.locator("tr[data-setting=seed]").inner_text()
+    expect(rows.first).to_have_attribute("data-setting", "lr")
+    expect(tab.page.locator("tr[data-setting=seed]")).to_contain_text("may be chance")
     assert tab.page.locator(".sweep p a").get_attribute("href").startswith("/runs/s_0")
-    assert "4 runs without a finite value count as worst" in tab.page.locator(".influence p").inner_text()
+    expect(tab.page.locator(".influence p")).to_contain_text("4 runs without a finite value count as worst")
 
 
 def test_the_table_is_sorted_by_keyboard_and_saved(tab: Any) -> None:
     """Any column sorts it, and the CSV has every setting."""
     tab.page.locator("[data-column=key]").press("Enter")
-    assert tab.page.locator("tr[data-setting]").last.get_attribute("data-setting") == "seed"
+    expect(tab.page.locator("tr[data-setting]").last).to_have_attribute("data-setting", "seed")
     assert tab.page.locator("th[aria-sort=ascending]").inner_text().startswith("Setting")
     with tab.page.expect_download() as download:
         tab.page.get_by_role("button", name="CSV").click()

@@ -104,18 +104,18 @@ def test_workers_of_a_data_loader_stay_silent(server: IngestServer, spool: Path,
     body = (
         "import gc, torch\nfrom torch.utils.data import DataLoader, Dataset\n"
         "class Numbers(Dataset):\n"
-        "    def __len__(self): return 20\n"
+        "    def __len__(self): return 8\n"
         "    def __getitem__(self, i):\n"
         "        gc.collect()\n        tocsin.log(x=1.0)\n        return torch.ones(1)\n"
         "if __name__ == '__main__':\n"
         "    run = watch(patch=True)\n"
-        "    loader = DataLoader(Numbers(), batch_size=4, num_workers=2,\n"
+        "    loader = DataLoader(Numbers(), batch_size=2, num_workers=2,\n"
         f"        multiprocessing_context='{method}')\n"
         "    for _ in range(2):\n        for batch in loader:\n            train(run, 10)\n"
     )
     status, script = run_script(body, server.url, spool)
     assert status == 0, script.complaints
-    assert_whole(server.only, 100)
+    assert_whole(server.only, 80)
     assert len(server.writers) == 1
 
 
