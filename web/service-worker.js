@@ -62,7 +62,14 @@ worker.addEventListener("fetch", (event) => {
   }
 });
 
-worker.addEventListener("push", (event) => event.waitUntil(show(event.data?.json() ?? UNREADABLE)));
+/** Pushes are shown one after another: Chromium may drop one that is shown while others are listed. */
+let showing = Promise.resolve();
+
+worker.addEventListener("push", (event) => {
+  const message = event.data?.json() ?? UNREADABLE;
+  showing = showing.catch(() => {}).then(() => show(message));
+  event.waitUntil(showing);
+});
 
 worker.addEventListener("notificationclick", (event) => {
   const { notification, action } = event;

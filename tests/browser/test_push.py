@@ -37,6 +37,12 @@ VENDOR = """([subscription, fails]) => {
 """What the browser's vendor does: here, it refers to the push service of the test."""
 SHOWN = """() => self.registration.getNotifications().then((found) => found.map(
     ({ title, body, tag, data, actions }) => ({ title, body, tag, data, actions })))"""
+COUNT = """() => {
+    const show = self.registration.showNotification.bind(self.registration);
+    self.shown = 0;
+    self.registration.showNotification = async (...options) => { await show(...options); self.shown += 1; };
+}"""
+"""Chromium may drop a notification that is shown while others are listed, so it is counted before."""
 CLICK = """async (action) => {
     self.opened = [];
     self.clients.openWindow = async (address) => void self.opened.push(address);
@@ -155,6 +161,7 @@ class ClosedApp:
         self.worker = worker
         self._devtools, self._base = devtools, base
         self._ids: list[str] = []
+        worker.evaluate(COUNT)
         devtools.on("ServiceWorker.workerRegistrationUpdated", self._registered)
         devtools.send("ServiceWorker.enable")
         while not self._ids:  # events are handled during calls
@@ -164,17 +171,14 @@ class ClosedApp:
         here = [each for each in found["registrations"] if each["scopeURL"] == f"{self._base}/"]
         self._ids += [each["registrationId"] for each in here if not each["isDeleted"]]
 
-    def deliver(self, message: str) -> Any:
-        """Deliver a message as the vendor's push service does; return the notifications that are shown."""
+    def deliver(self, *messages: str) -> Any:
+        """Deliver messages as the vendor's push service does; return the notifications that are shown."""
         where = {"origin": f"{self._base}/", "registrationId": max(self._ids, key=int)}
-        self._devtools.send("ServiceWorker.deliverPushMessage", {**where, "data": message})
-        title = json.loads(message)["title"]
-
-        def shown() -> Any:
-            found = self.worker.evaluate(SHOWN)
-            return found if any(each["title"] == title for each in found) else None
-
-        return wait_for(shown, f"a notification titled {title}")
+        wanted = self.worker.evaluate("() => self.shown") + len(messages)
+        for message in messages:
+            self._devtools.send("ServiceWorker.deliverPushMessage", {**where, "data": message})
+        wait_for(lambda: self.worker.evaluate("() => self.shown") == wanted, "the notifications")
+        return self.worker.evaluate(SHOWN)
 
     def click(self, action: str = "") -> list[str]:
         """Click a part of the notification; return the addresses that were opened."""
@@ -236,6 +240,12 @@ def test_an_escalation_replaces_the_notification(closed_app: ClosedApp, pushed: 
     (shown,) = closed_app.deliver(json.dumps(worse))
     assert shown["title"] == "Critical: it got worse"
     assert len(closed_app.deliver(json.dumps(worse | {"title": "another", "tag": "r_2.f.0"}))) == 2
+
+
+def test_no_notification_of_a_burst_is_lost(closed_app: ClosedApp, pushed: str) -> None:
+    """Incidents of twelve runs at once."""
+    burst = [json.dumps(json.loads(pushed) | {"tag": f"r_{number}.f.0"}) for number in range(12)]
+    assert len(closed_app.deliver(*burst)) == 12
 
 
 def test_the_notification_acknowledges_the_incident(closed_app: ClosedApp, pushed: str, tower: Any) -> None:
