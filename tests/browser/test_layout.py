@@ -72,7 +72,7 @@ def test_the_menu_resizes_too(tab: Any) -> None:
 
 def save(tab: Any) -> None:
     """Save the layout for the project."""
-    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("button", name="Layout", exact=True).click()
     tab.page.get_by_role("menuitem", name="Save for project scripted").click()
     tab.page.get_by_role("dialog").get_by_role("button", name="Save").click()
     tab.page.get_by_role("dialog").wait_for(state="detached")
@@ -114,12 +114,12 @@ def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
     save(tab)
     tab.open_run(OTHER)
     tab.page.locator('[data-section="pinned"]').wait_for()
-    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("button", name="Layout", exact=True).click()
     tab.page.get_by_role("menuitemradio", name="Standard layout").click()
     tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
     tab.page.reload()
     chart(tab)
-    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("button", name="Layout", exact=True).click()
     tab.page.get_by_role("menuitemradio", name="Layout of the project", checked=False).wait_for()
     assert tab.page.locator('[data-section="pinned"]').count() == 0
 
@@ -144,10 +144,42 @@ def test_the_standard_layout_comes_back(tab: Any) -> None:
     save(tab)
     tab.open_run(OTHER)
     tab.page.locator('[data-section="pinned"]').wait_for()
-    tab.page.get_by_role("button", name="Layout").click()
+    tab.page.get_by_role("button", name="Layout", exact=True).click()
     tab.page.get_by_role("menuitemradio", name="Standard layout").click()
     tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
     save(tab)
     tab.open_run(RUN)
     chart(tab)
     assert tab.page.locator('[data-section="pinned"]').count() == 0
+
+
+def test_a_baseline_is_pinned_for_all_users(
+    tab: Any, tower_of_the_module: Any, visit: Callable[..., Any]
+) -> None:
+    """Another browser offers it for each run of the project, and compares with it."""
+    compare = tab.page.get_by_role("button", name="Compare", exact=True)
+    compare.click()
+    tab.page.get_by_role("menuitem", name="Pin as a baseline").click()
+    tab.page.get_by_role("dialog").get_by_role("button", name="Pin").click()
+    tab.page.get_by_role("dialog").wait_for(state="detached")
+    other = visit(tower_of_the_module)
+    other.open_run(OTHER)
+    other.page.get_by_role("button", name="Compare", exact=True).click()
+    other.page.get_by_role("menuitem", name=f"{RUN} baseline").click()
+    other.page.wait_for_url(f"**/compare?run={RUN}&run={OTHER}&base={RUN}")
+
+
+def test_comparisons_have_a_layout(tab: Any, tower_of_the_module: Any) -> None:
+    """A comparison opens with that of the project; one that names another keeps it."""
+    address = f"{tower_of_the_module.base}/compare?run={RUN}&run={OTHER}"
+    with tab.page.expect_response("**/layout?page=compare"):
+        tab.page.goto(f"{address}&series=act/attn&smooth=0.5&x=relative")
+    tab.page.get_by_label("Weight").wait_for()
+    tab.page.get_by_role("heading", name="act/attn").wait_for()
+    save(tab)
+    tab.page.goto(address)
+    tab.page.get_by_role("heading", name="act/attn").wait_for()
+    tab.page.get_by_role("button", name="Relative", exact=True, pressed=True).wait_for()
+    tab.page.goto(f"{address}&series=act/mlp")
+    tab.page.get_by_role("heading", name="act/mlp").wait_for()
+    assert tab.page.get_by_role("heading", name="act/attn").count() == 0

@@ -294,23 +294,46 @@ export class Api extends Http {
   }
 
   /**
-   * Return the layout of the run pages of a project.
+   * Return the layout of a project's run pages, or of its comparisons.
    *
    * @param {string} project
+   * @param {"run" | "compare"} page
    * @returns {Promise<{ layout: string, author: string, updated_ms: number | null }>}
    */
-  layout(project) {
-    return this.ask(`/projects/${encodeURIComponent(project)}/layout`);
+  layout(project, page) {
+    return this.ask(`/projects/${encodeURIComponent(project)}/layout${query({ page })}`);
   }
 
   /**
-   * Save the layout of the run pages of a project.
+   * Return the baselines of a project.
    *
    * @param {string} project
+   * @returns {Promise<{ runs: string[] }>}
+   */
+  baselines(project) {
+    return this.ask(`/projects/${encodeURIComponent(project)}/baselines`);
+  }
+
+  /**
+   * Pin or unpin a run as a baseline of its project.
+   *
+   * @param {string} project
+   * @param {{ run: string, pinned: boolean }} pin
+   * @returns {Promise<{ runs: string[] }>}
+   */
+  pinBaseline(project, pin) {
+    return this.send("PUT", `/projects/${encodeURIComponent(project)}/baselines`, pin);
+  }
+
+  /**
+   * Save the layout of a project's run pages, or of its comparisons.
+   *
+   * @param {string} project
+   * @param {"run" | "compare"} page
    * @param {string} layout
    */
-  saveLayout(project, layout) {
-    return this.send("PUT", `/projects/${encodeURIComponent(project)}/layout`, { layout });
+  saveLayout(project, page, layout) {
+    return this.send("PUT", `/projects/${encodeURIComponent(project)}/layout${query({ page })}`, { layout });
   }
 
   /**

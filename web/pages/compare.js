@@ -15,6 +15,7 @@ import { button, inset } from "../components/notice.js";
 import { CompareBar } from "../components/runs/comparebar.js";
 import { RunsTable, settingsTable } from "../components/runs/comparetables.js";
 import { GroupTable } from "../components/runs/grouptable.js";
+import { LayoutMenu } from "../components/runs/layoutmenu.js";
 import { MediaCompare } from "../components/runs/mediacompare.js";
 import { RunPicker } from "../components/runs/runpicker.js";
 import { Comparison } from "../data/comparison.js";
@@ -34,6 +35,7 @@ import {
   withRun,
   writeCompare,
 } from "../lib/views/compareview.js";
+import { COMPARE_LAYOUT } from "../lib/views/comparelayout.js";
 import { CompareBoard } from "../panels/compareboard.js";
 import { isMetric } from "../panels/metric.js";
 import { RunBoard } from "../panels/runboard.js";
@@ -81,7 +83,17 @@ class ComparePage {
       pointed: (x) => this.runs.values(this.#rows(x)),
       lit: (id) => this.#lit(id),
     });
-    this.bar = new CompareBar({
+    this.layout = new LayoutMenu(app.api, COMPARE_LAYOUT, {
+      may: app.session.scope !== "read",
+      view: () => this.view,
+      set: (change) => this.set(change),
+      first: (view) => {
+        this.view = view;
+        this.#pin();
+        this.#look();
+      },
+    });
+    this.bar = new CompareBar(this.layout.node, {
       view: () => this.view,
       set: (change) => this.set(change),
       metrics: () => this.data.names().filter(isMetric),
@@ -228,7 +240,7 @@ class ComparePage {
   }
 
   moved() {
-    this.view = readCompare(askedIn(location));
+    this.view = this.layout.within(readCompare(askedIn(location)), askedIn(location));
     this.#pin();
     this.#look();
     return true;
@@ -242,7 +254,8 @@ class ComparePage {
 
   /** @param {Partial<CompareView>} change */
   set(change) {
-    this.view = { ...this.view, ...change };
+    const view = { ...this.view, ...change };
+    this.view = { ...view, standard: this.layout.saved !== "" && COMPARE_LAYOUT.text(view) === "" };
     if ("x" in change || "logX" in change) this.#pin();
     history.replaceState(null, "", addressOf(location.pathname, writeCompare(this.view)));
     this.#look();
@@ -299,6 +312,13 @@ class ComparePage {
     this.report.setAttribute("href", this.report.hidden ? "" : outside(this.app.api.report(ids, series)));
   }
 
+  /** Show the layout of the project, if all runs are of one. */
+  #wantLayout() {
+    const projects = new Set(this.data.details().map(({ detail }) => detail?.project ?? ""));
+    const [project] = projects;
+    if (projects.size === 1) void this.layout.of(project);
+  }
+
   #showProgress() {
     const { progress } = this.data;
     this.progress.hidden = !progress;
@@ -334,6 +354,7 @@ class ComparePage {
 
   #tables() {
     const began = performance.now();
+    this.#wantLayout();
     this.data.wantSums();
     this.bar.show(this.view); // with the metrics of the runs that arrived
     this.#showProgress();

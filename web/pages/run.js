@@ -60,7 +60,7 @@ class RunPage {
       changed: (row) => this.data.edited(row),
       now: () => app.clock.now(),
     });
-    this.compare = new CompareMenu(app.api, id);
+    this.compare = new CompareMenu(app.api, id, may);
     this.details = this.#details(may);
     this.aside = this.#aside();
     this.charts = new RunCharts(app, id, {

@@ -15,6 +15,7 @@ import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
 import { picture } from "../lib/charts/picture.js";
 import { givenFor, sections } from "../lib/charts/sections.js";
+import { RUN_LAYOUT } from "../lib/views/layout.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { Arranging } from "./arranging.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
@@ -72,7 +73,7 @@ export class MetricPanels {
       content: (/** @type {string} */ hash) => app.api.mediaContent(run, hash),
     };
     const { view, set } = source;
-    this.layout = new LayoutMenu(app.api, {
+    this.layout = new LayoutMenu(app.api, RUN_LAYOUT, {
       may: app.session.scope !== "read",
       view,
       set,

@@ -1,16 +1,17 @@
-"""The layout of the run pages of a project: panels, order and sizes. Functions of a Connection."""
+"""The layouts of a project's pages: panels, order and sizes. Functions of a Connection."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Literal
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection
 
-from tocsin_server.store.tables import project
+from tocsin_server.store.project_settings import put_setting, read_settings
 
-LAYOUT = "layout"
-"""Key in a project's settings."""
+Page = Literal["run", "compare"]
+LAYOUTS: dict[Page, str] = {"run": "layout", "compare": "compare_layout"}
+"""Keys in a project's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +26,15 @@ class Layout:
 NONE = Layout("", "", 0)
 
 
-def read_layout(connection: Connection, name: str) -> Layout | None:
+def read_layout(connection: Connection, name: str, page: Page = "run") -> Layout | None:
     """Return the layout of a project, or None if there is no such project."""
-    settings = _settings(connection, name)
-    found = None if settings is None else settings.get(LAYOUT)
-    if settings is None or not isinstance(found, dict):
-        return None if settings is None else NONE
-    return Layout(**found)
-
-
-def put_layout(connection: Connection, name: str, layout: Layout) -> bool:
-    """Set the layout of a project. Returns False if there is no such project."""
-    settings = _settings(connection, name, locked=True)
+    settings = read_settings(connection, name)
     if settings is None:
-        return False
-    changed = {**settings, LAYOUT: asdict(layout)}
-    connection.execute(update(project).where(project.c.name == name).values(settings=changed))
-    return True
+        return None
+    found = settings.get(LAYOUTS[page])
+    return Layout(**found) if isinstance(found, dict) else NONE
 
 
-def _settings(connection: Connection, name: str, *, locked: bool = False) -> dict[str, Any] | None:
-    query = select(project.c.settings).where(project.c.name == name)
-    row = connection.execute(query.with_for_update() if locked else query).first()
-    return None if row is None else dict(row.settings or {})
+def put_layout(connection: Connection, name: str, layout: Layout, page: Page = "run") -> bool:
+    """Set the layout of a project. Returns False if there is no such project."""
+    return put_setting(connection, name, LAYOUTS[page], asdict(layout))

@@ -28,10 +28,11 @@ export class CompareBar {
    * `metrics` returns the names of series that can be added, `names` those that can be the x axis, `keys` by
    * what runs can be grouped.
    *
+   * @param {Node} layout
    * @param {{ view: () => CompareView, set: (change: Partial<CompareView>) => void,
    *   metrics: () => string[], names: () => string[], keys: () => { key: string, groups: number }[] }} source
    */
-  constructor(source) {
+  constructor(layout, source) {
     this.source = source;
     const { set, view } = source;
     this.x = new XChoice(ALIGN, (axis) =>
@@ -66,6 +67,7 @@ export class CompareBar {
       menu("Group by", () => this.#keys(), { text: "Group", shape: "compare" }),
       this.band,
       menu("Series", () => this.#items(), { text: "Series", shape: "fleet" }),
+      layout,
       el("span.grow"),
       this.reset,
     );

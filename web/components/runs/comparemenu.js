@@ -1,77 +1,108 @@
-/** The menu of a run page that compares the run: with pinned runs of its project, or with others. */
+/**
+ * The menu of a run page that compares the run: with the baselines of its project, which all users see, with
+ * runs that are pinned in this browser, or with others.
+ */
 
 import { go } from "../../browser/navigate.js";
-import { readPins, writePins } from "../../data/pins.js";
+import { readPins } from "../../data/pins.js";
+import { announce, ask } from "../form.js";
 import { menu } from "../menu.js";
 
-/** As many pinned runs as the menu lists. */
-const MOST_LISTED = 10;
+/** @typedef {Pick<import("../../data/api.js").Api, "rowsOf" | "baselines" | "pinBaseline">} BaselinesApi */
+
+/** As many runs as the menu lists. */
+const MOST_LISTED = 20;
 
 export class CompareMenu {
-  /** @type {RunRow | null} */
-  #row = null;
-  /** @type {RunRow[]} pinned runs */
+  #project = "";
+  /** @type {string[]} ids */
   #pinned = [];
+  /** @type {RunRow[]} baselines, and pinned runs of the project */
+  #rows = [];
 
   /**
-   * @param {Pick<import("../../data/api.js").Api, "rowsOf">} api
+   * @param {BaselinesApi} api
    * @param {string} id
+   * @param {boolean} may pin
    */
-  constructor(api, id) {
+  constructor(api, id, may) {
     this.api = api;
     this.id = id;
+    this.may = may;
     this.node = menu("Compare this run", () => this.#items(), { text: "Compare", shape: "compare" });
     this.node.classList.add("framed");
-    void this.#load();
   }
 
   /** @param {RunRow} row */
-  show(row) {
-    this.#row = row;
+  show({ project }) {
+    if (project === this.#project) return;
+    this.#project = project;
+    void this.#load().catch(() => {
+      this.#project = ""; // the menu has its other items, and asks again with the next row
+    });
   }
 
-  /** Without them, the menu has its other items. */
   async #load() {
-    const ids = [...readPins(localStorage)].filter((id) => id !== this.id);
-    if (!ids.length) return;
-    const { items } = await this.api.rowsOf(ids).catch(() => ({ items: [] }));
-    this.#pinned = items;
+    await this.#know((await this.api.baselines(this.#project)).runs);
+  }
+
+  /** @param {string[]} pinned */
+  async #know(pinned) {
+    this.#pinned = pinned;
+    const ids = [...new Set([...pinned, ...readPins(localStorage)])].filter((id) => id !== this.id);
+    const { items } = ids.length ? await this.api.rowsOf(ids) : { items: [] };
+    this.#rows = items.filter((row) => row.project === this.#project).slice(0, MOST_LISTED);
   }
 
   /** @returns {import("../menu.js").Item[]} */
   #items() {
-    const pins = readPins(localStorage);
-    const pinned = pins.has(this.id);
-    const others = this.#pinned.filter((row) => row.project === this.#row?.project).slice(0, MOST_LISTED);
+    const pinned = this.#pinned.includes(this.id);
     return [
       { head: "Compare with" },
-      ...others.map(({ id, name }) => ({
+      ...this.#rows.map(({ id, name }) => ({
         text: name,
-        hint: "pinned",
-        act: () =>
-          go(
-            `/compare?${new URLSearchParams([
-              ["run", id],
-              ["run", this.id],
-              ["base", id],
-            ])}`,
-          ),
+        hint: this.#pinned.includes(id) ? "baseline" : "pinned",
+        act: () => go(this.#against(id)),
       })),
       { text: "Runs that you choose…", act: () => go(this.#fleet()) },
-      { head: "This run" },
-      {
-        text: pinned ? "Unpin" : "Pin as a baseline",
-        act: () => {
-          if (!pins.delete(this.id)) pins.add(this.id);
-          writePins(localStorage, pins);
-        },
-      },
+      ...(this.may && this.#project
+        ? [
+            { head: "This run" },
+            { text: pinned ? "Unpin as a baseline" : "Pin as a baseline", act: () => this.#pin(!pinned) },
+          ]
+        : []),
     ];
+  }
+
+  /** @param {boolean} pinned */
+  #pin(pinned) {
+    const project = this.#project;
+    ask(
+      pinned ? "Pin as a baseline" : "Unpin as a baseline",
+      pinned
+        ? `Everyone can compare runs of ${project} with this one, from the menu Compare.`
+        : `The run is no longer in the menu Compare of the runs of ${project}.`,
+      pinned ? "Pin" : "Unpin",
+      async () => {
+        await this.#know((await this.api.pinBaseline(project, { run: this.id, pinned })).runs);
+        announce(pinned ? "Pinned as a baseline" : "Unpinned");
+      },
+    );
+  }
+
+  /**
+   * Return the address that compares this run with a baseline.
+   *
+   * @param {string} id
+   */
+  #against(id) {
+    const runs = [id, this.id].map((run) => /** @type {[string, string]} */ (["run", run]));
+    return `/compare?${new URLSearchParams([...runs, ["base", id]])}`;
   }
 
   /** Return the address of the runs of the project, with this one selected. */
   #fleet() {
-    const q = `project:"${this.#row?.project ?? ""}"`;
+    const q = `project:"${this.#project}"`;
     return `/?${new URLSearchParams({ q, pick: this.id })}`;
   }
 }

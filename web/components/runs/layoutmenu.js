@@ -1,26 +1,27 @@
 /**
- * The menu of the layout of a run page: pins, order, sizes, sections, custom charts and the x axis. A project
- * has one, for all users; an address that names another keeps it.
+ * The menu of the layout of a run page or of a comparison. A project has one of each, for all users; an
+ * address that names another keeps it.
  */
 
-import { laidOut, layoutText, readLayout, STANDARD } from "../../lib/views/layout.js";
+import { askedIn } from "../../lib/route.js";
 import { ask, announce } from "../form.js";
 import { menu } from "../menu.js";
 
-/** @typedef {import("../../lib/views/runview.js").View} View */
-
+/** @template {{ standard: boolean }} View */
 export class LayoutMenu {
   #project = "";
   /** That of the project. */
-  #saved = "";
+  saved = "";
 
   /**
    * @param {Pick<import("../../data/api.js").Api, "layout" | "saveLayout">} api
+   * @param {import("../../lib/views/layout.js").LayoutKind<View>} kind
    * @param {{ may: boolean, view: () => View, set: (change: Partial<View>) => void, first: (view: View) =>
    *   void }} source first: shows the layout of the project, and leaves the address
    */
-  constructor(api, source) {
+  constructor(api, kind, source) {
     this.api = api;
+    this.kind = kind;
     this.source = source;
     this.node = menu("Layout", () => this.#items(), { text: "Layout", shape: "grip" });
   }
@@ -34,9 +35,9 @@ export class LayoutMenu {
     if (!project || project === this.#project) return;
     this.#project = project;
     try {
-      const { layout } = await this.api.layout(project);
-      this.#saved = layout;
-      if (layout) this.source.first(this.within(this.source.view(), location.search));
+      const { layout } = await this.api.layout(project, this.kind.page);
+      this.saved = layout;
+      if (layout) this.source.first(this.within(this.source.view(), askedIn(location)));
     } catch {
       this.#project = ""; // the page works without it, and asks again with the next details
     }
@@ -49,21 +50,21 @@ export class LayoutMenu {
    * @param {string} search
    */
   within(view, search) {
-    return laidOut(view, search, this.#saved);
+    return this.kind.laidOut(view, search, this.saved);
   }
 
   /** @returns {import("../menu.js").Item[]} */
   #items() {
-    const now = layoutText(this.source.view());
-    const saved = layoutText({ ...this.source.view(), ...readLayout(this.#saved) });
+    const now = this.kind.text(this.source.view());
+    const saved = this.kind.text({ ...this.source.view(), ...this.kind.read(this.saved) });
     return [
       { head: "Layout of charts" },
-      ...(this.#saved
+      ...(this.saved
         ? [
             {
               text: "Layout of the project",
               on: now === saved,
-              act: () => this.source.set({ ...readLayout(this.#saved), standard: false }),
+              act: () => this.source.set({ ...this.kind.read(this.saved), standard: false }),
             },
           ]
         : []),
@@ -76,23 +77,18 @@ export class LayoutMenu {
 
   /** Show the standard layout; the address says so if the project has another. */
   #standard() {
-    this.source.set({ ...STANDARD, standard: this.#saved !== "" });
+    this.source.set({ ...this.kind.standard, standard: this.saved !== "" });
   }
 
   /** @param {string} layout */
   #save(layout) {
     const project = this.#project;
-    ask(
-      `Save the layout for ${project}`,
-      "Everyone who opens a run of this project sees these charts and this x axis first.",
-      "Save",
-      async () => {
-        await this.api.saveLayout(project, layout);
-        this.#saved = layout;
-        this.source.set({ standard: false });
-        this.source.first(this.within(this.source.view(), location.search));
-        announce(`The layout of ${project} was saved`);
-      },
-    );
+    ask(`Save the layout for ${project}`, this.kind.words, "Save", async () => {
+      await this.api.saveLayout(project, this.kind.page, layout);
+      this.saved = layout;
+      this.source.set(/** @type {Partial<View>} */ ({ standard: false }));
+      this.source.first(this.within(this.source.view(), askedIn(location)));
+      announce(`The layout of ${project} was saved`);
+    });
   }
 }

@@ -16,11 +16,12 @@ import { readX, xPairs } from "./xaxis.js";
 /**
  * @typedef {{ runs: Entry[], base: string | null, difference: boolean, series:
  *   string[], from: number | null, to: number | null, at: number | null, full: string | null, same: boolean,
- *   group: string[], band: BandKind, metric: string, goal: Goal, charts: string[] } &
+ *   group: string[], band: BandKind, metric: string, goal: Goal, charts: string[], standard: boolean } &
  *   import("./scales.js").Scales & import("./xaxis.js").XAxis &
  *   import("./smoothing.js").Smoothed} CompareView
  *   same: also show settings that are equal; group: by what runs are grouped; metric, goal: what settings are
- *   judged by; charts: of runs (lib/charts/runcharts.js)
+ *   judged by; charts: of runs (lib/charts/runcharts.js); standard: the project's layout is not
+ *   shown
  */
 
 /**
@@ -103,6 +104,7 @@ export function readCompare(search) {
     metric: asked.get("metric") || "loss",
     goal: /** @type {CompareView["goal"]} */ (GOALS.includes(goal) ? goal : "last"),
     charts: readRunCharts(asked),
+    standard: asked.get("layout") === "standard",
   };
 }
 
@@ -132,6 +134,7 @@ export function writeCompare(view) {
     ["metric", view.metric === "loss" ? "" : view.metric],
     ["goal", view.goal === "last" ? "" : view.goal],
     ...view.charts.map((text) => ["chart", text]),
+    ["layout", view.standard ? "standard" : ""],
   ]);
   const given = pairs.filter(([, value]) => value !== "");
   return given.length ? `?${new URLSearchParams(given)}` : "";

@@ -3,7 +3,18 @@
 import { readView, WHOLE, writeView } from "./runview.js";
 import { BY_STEP } from "./xaxis.js";
 
-/** @typedef {import("./runview.js").View} View */
+/**
+ * @typedef {import("./runview.js").View} View
+ */
+/**
+ * The layout of one of the pages: `text` is how it is saved, like its part of the address; `read` is the
+ * reverse; `laidOut` returns a view with a saved layout, except for what the address names.
+ *
+ * @template V
+ * @typedef {{ page: "run" | "compare", words: string, standard: Partial<V>, read: (text: string) =>
+ *   Partial<V>, text: (view: V) => string, laidOut: (view: V, search: string, text: string) => V }}
+ *   LayoutKind
+ */
 
 const FIELDS = /** @type {const} */ ([
   "pins",
@@ -68,3 +79,13 @@ export function laidOut(view, search, text) {
     usual: { x, logX },
   };
 }
+
+/** @type {LayoutKind<View>} */
+export const RUN_LAYOUT = {
+  page: "run",
+  words: "Everyone who opens a run of this project sees these charts and this x axis first.",
+  standard: STANDARD,
+  read: readLayout,
+  text: layoutText,
+  laidOut,
+};

@@ -1,10 +1,11 @@
-"""``/projects/{project}/layout``: the layout of the run pages of a project, for all users."""
+"""``/projects/{project}/layout``: the layout of the project's run pages or comparisons, for all users."""
 
 from __future__ import annotations
 
 import time
 from typing import Annotated, Any
 
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from typing_extensions import TypedDict
@@ -16,15 +17,18 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.services import services_of
 from tocsin_server.store import audit
 from tocsin_server.store.connection import Connection
-from tocsin_server.store.layouts import Layout, put_layout, read_layout
+from tocsin_server.store.layouts import Layout, Page, put_layout, read_layout
 
 router = resource("projects")
 
 LONGEST = 30_000
 
 
+OfPage = Annotated[Page, Query(description="Of run pages, or of comparisons.")]
+
+
 class NewLayout(Body):
-    """Pins, order, sizes, sections and custom charts as in the address of a run page; empty: the standard."""
+    """Pins, order, sizes, sections and custom charts as in the address of the page; empty: the standard."""
 
     layout: Annotated[str, Field(max_length=LONGEST)]
 
@@ -38,23 +42,25 @@ class LayoutReply(TypedDict):
 
 
 @router.get("/projects/{project:path}/layout", response_model=LayoutReply)
-def get_layout(request: Request, project: str, _identity: Reader) -> ExactJSON:
-    """Return the layout that run pages of the project show at first."""
+def get_layout(request: Request, project: str, _identity: Reader, page: OfPage = "run") -> ExactJSON:
+    """Return the layout that pages of the project show at first."""
     with services_of(request).database.reader.connect() as connection:
-        found = read_layout(connection, project)
+        found = read_layout(connection, project, page)
     if found is None:
         raise _unknown(project)
     return ExactJSON(_shown(found))
 
 
 @router.put("/projects/{project:path}/layout", response_model=LayoutReply)
-def put_project_layout(request: Request, project: str, wanted: NewLayout, identity: Editor) -> ExactJSON:
-    """Save the layout of the project. A run page whose address names a layout keeps that one."""
+def put_project_layout(
+    request: Request, project: str, wanted: NewLayout, identity: Editor, page: OfPage = "run"
+) -> ExactJSON:
+    """Save the layout of the project. A page whose address names a layout keeps that one."""
     now_ns = time.time_ns()
     layout = Layout(wanted.layout, actor_of(identity), now_ns)
 
     def work(connection: Connection) -> bool:
-        found = put_layout(connection, project, layout)
+        found = put_layout(connection, project, layout, page)
         if found:
             audit.note(connection, now_ns, layout.author, "project.layout", project)
         return found

@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 ON_BOTH = (
     "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects",
     "about", "rules", "run_changes", "remedies", "saved_views",
-    "layouts", "compare", "compare_groups",
+    "layouts", "baselines", "compare", "compare_groups",
 )  # fmt: skip
 """Tests of these routes run on SQLite and on Postgres, because their responses come from the database."""
 

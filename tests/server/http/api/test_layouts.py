@@ -61,6 +61,19 @@ def test_names_of_renamed_runs_are_kept(
     assert ask("GET", "kept").json()["layout"] == LAYOUT
 
 
+def test_comparisons_have_a_layout_of_their_own(server: Any, project: str) -> None:
+    """Saving one leaves the other as it is."""
+    address = f"{server.base}/api/v1/projects/{quote(project, safe='')}/layout"
+    for page, layout in (("run", LAYOUT), ("compare", "series=acc")):
+        body, asked = {"layout": layout}, {"page": page}
+        httpx.put(address, json=body, params=asked, headers=server.headers, timeout=60).raise_for_status()
+    found = [
+        httpx.get(address, params={"page": page}, headers=server.headers, timeout=60).json()["layout"]
+        for page in ("run", "compare")
+    ]
+    assert found == [LAYOUT, "series=acc"]
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_an_unknown_project_is_rejected(ask: Callable[..., httpx.Response], method: str) -> None:
     answer = ask(method, "nowhere", {"layout": LAYOUT} if method == "PUT" else None)
