@@ -83,6 +83,7 @@ from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.root_path import RootPath
 from tocsin_server.http.services import Services
 from tocsin_server.http.web_files import web_directory
+from tocsin_server.http.zstd import Zstd
 from tocsin_server.jobs.cleanup import Housekeeper
 from tocsin_server.runs.client_requests import RequestCoordinator
 from tocsin_server.runs.pipeline import Pipeline
@@ -186,6 +187,7 @@ def create_app(settings: Settings) -> FastAPI:
             Middleware(SecurityHeaders, public_url=settings.public_url, hsts_days=settings.hsts_days),
             Middleware(Guard, settings=settings, gate=services.gate),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=GZIP_LEVEL),
+            Middleware(Zstd),
             Middleware(failures.Crashes),
             Middleware(
                 Methods, routes=[route for one in RESOURCES for route in one.router.routes], prefix=API

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import zstandard
+
 from tocsin_server.http.web_files import WebVersion
 from tocsin_server.report.bundle import BundleError, as_function, imports_of
 
@@ -26,7 +28,7 @@ SHARED = 4
 """Modules that at least so many pages import are in the script that every page loads."""
 PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
 """Modules of pages whose address begins with another word."""
-GZIP_LEVEL = 9
+GZIP_LEVEL, ZSTD_LEVEL = 9, 19
 _LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*|/\*\*?\s.*?\*/", re.MULTILINE | re.DOTALL)
 """A comment; with two slashes only on a line of its own. No text of a module looks like one."""
@@ -46,6 +48,11 @@ class Packed:
     def gzipped(self) -> bytes:
         """Return the text compressed with gzip."""
         return gzip.compress(self.text, GZIP_LEVEL, mtime=0)
+
+    @cached_property
+    def zstd(self) -> bytes:
+        """Return the text compressed with zstd."""
+        return zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(self.text)
 
 
 @dataclass(frozen=True)

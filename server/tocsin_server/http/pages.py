@@ -28,6 +28,7 @@ from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
 from tocsin_server.http.joined import FOLDER, JoinedFiles
 from tocsin_server.http.plotlyjs import PlotlyJS
+from tocsin_server.http.zstd import accepts_zstd
 
 DEEP_LINKS = (
     "/", "/runs/{rest:path}", "/alerts", "/alerts/{rest:path}", "/incidents/{rest:path}", "/compare",
@@ -244,10 +245,13 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
         if packed is None:
             raise HTTPException(404)
         headers = {"vary": "Accept-Encoding"} | (IMMUTABLE if name == now.version else REVALIDATED)
-        if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(packed.text, media_type=packed.media_type, headers=headers)
-        body = await anyio.to_thread.run_sync(lambda: packed.gzipped)
-        headers["content-encoding"] = "gzip"
+        body = packed.text
+        if accepts_zstd(request.headers):
+            body = await anyio.to_thread.run_sync(lambda: packed.zstd)
+            headers["content-encoding"] = "zstd"
+        elif "gzip" in request.headers.get("accept-encoding", ""):
+            body = await anyio.to_thread.run_sync(lambda: packed.gzipped)
+            headers["content-encoding"] = "gzip"
         return Response(body, media_type=packed.media_type, headers=headers)
 
     for path in (*DEEP_LINKS, "/index.html"):

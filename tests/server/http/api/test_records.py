@@ -204,7 +204,7 @@ def export(server: Any, form: str, coding: str = "identity") -> httpx.Response:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("coding", ["identity", "gzip"])
+@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
 def test_an_export_that_fails_midway_breaks_off(
     small_pages: Any, monkeypatch: pytest.MonkeyPatch, form: str, coding: str
 ) -> None:
