@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import psutil
 from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL
 
@@ -92,10 +93,10 @@ class Siege:
         self._port = 0
 
     @contextlib.contextmanager
-    def server(self) -> Iterator[ServerProcess]:
+    def server(self, **environ: str) -> Iterator[ServerProcess]:
         """Run the server on its previous port and the same data."""
         options = ["--database-url", self.url.render_as_string(hide_password=False)]
-        more = {"TOCSIN_LIMIT_RECORDS_PER_S": "10000000"}
+        more = {"TOCSIN_LIMIT_RECORDS_PER_S": "10000000", **environ}
         with server_process(self.folder, "--port", str(self._port), *options, **more) as running:
             self._port = int(running.base.rsplit(":", 1)[1])
             yield running
@@ -130,6 +131,21 @@ class Siege:
             self._on_kill(0)
             while self.kills < count:
                 self._strike(server, besieged, outage)
+            records = self._finish(besieged)
+            self._calm(stack, server, records)
+        return records
+
+    def rule_process_kills(self, count: int) -> int:
+        """Kill the process that evaluates the rules ``count`` times; see :meth:`outages`."""
+        with contextlib.ExitStack() as stack, self.server(TOCSIN_RULE_PROCESSES="1") as server:
+            besieged = self._trainers(stack, server, "besieged")
+            while self.kills < count:
+                (child,) = wait_until(lambda: rule_processes(server), "a rule process")
+                self._until_all_moved(server, besieged)
+                time.sleep(self._chance.uniform(0.0, 0.6))  # the random moment is intended, not a wait
+                child.kill()
+                child.wait()
+                self.kills += 1
             records = self._finish(besieged)
             self._calm(stack, server, records)
         return records
@@ -214,6 +230,12 @@ class Siege:
             with contextlib.suppress(AssertionError):
                 self._until(lambda: all(one.process.poll() is not None for one in clients), "all to end")
         assert [one.process.returncode for one in clients] == [0] * len(clients)
+
+
+def rule_processes(server: ServerProcess) -> list[psutil.Process]:
+    """Return the processes that evaluate the rules of a server."""
+    children = psutil.Process(server.process.pid).children()
+    return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def _moved(now: Progress, was: Progress) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import os
@@ -17,6 +16,7 @@ from fastapi import FastAPI
 
 from tocsin_server import __version__
 from tocsin_server.app.application import create_app, stored_tokens
+from tocsin_server.core.collector import calm_collector
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.permissions import Scope, Token
 from tocsin_server.core.settings import Settings
@@ -30,9 +30,6 @@ from tocsin_server.store.ownership import PostgresLock, sole_on_file
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LISTEN_BACKLOG = 2048
 MOST_FILES = 65_536
-COLLECT_AFTER = (20_000, 20, 20)
-"""Thresholds of Python's cyclic garbage collector, above the default of (700, 10, 10): with 200 runs in
-memory it took a third of the record path's CPU time (measured)."""
 
 log = logging.getLogger("tocsin.serve")
 
@@ -96,13 +93,6 @@ def raise_file_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def calm_collector() -> None:
-    """Exclude the objects created at startup from garbage collection, because they are never freed."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 @contextmanager

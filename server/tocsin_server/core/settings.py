@@ -109,6 +109,9 @@ class Settings:
     """Rule states are saved at least this often."""
     rule_state_pause_s: float = 1.0
     """Rule states are saved at most this often."""
+    rule_processes: int = -1
+    """Processes that evaluate the rules; with 0, the server itself does. With -1, it starts one per core
+    beyond the first, at most 2, once the rules take a quarter of a core."""
     tick_ms: int = 100
     """How often browsers receive the new records of a run, at most; every 2000 ms while the server is
     behind."""
@@ -214,6 +217,8 @@ def _check(name: str, value: Any) -> None:
         _check_root_path(name, value.rstrip("/"))
     if name.startswith(_POSITIVE) and value <= 0:
         raise SettingError(name, "more than 0", value)
+    if name == "rule_processes" and not -1 <= value <= 64:
+        raise SettingError(name, "-1, or a number from 0 to 64", value)
     days = [of for _, of in value] if name == "retention_projects" else [value]
     if name.startswith(("retention_", "restart_", "hsts_")) and not all(0 <= of < math.inf for of in days):
         raise SettingError(name, "0 or more", value)

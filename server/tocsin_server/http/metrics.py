@@ -97,6 +97,10 @@ def of_process(services: Services) -> Iterator[Metric]:
     )
     yield _counter("rule_evaluation_seconds", "Time spent evaluating rules.", taken.evaluated_s)
     yield _gauge("rule_crashes", "Rule crashes in the runs in memory.", inside["rule_crashes"])
+    yield _gauge("rule_processes", "Processes that evaluate rules.", inside["rule_processes"])
+    yield _counter(
+        "rule_process_restarts", "Rule processes that ended unexpectedly.", inside["rule_process_restarts"]
+    )
     yield _gauge("backlog_bytes", "Bytes accepted but not durable yet.", inside["backlog_bytes"])
     yield _gauge(
         "backlog_limit_bytes",

@@ -6,27 +6,31 @@ and counted, and the records are kept.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import traceback
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from tocsin.protocol import NONE_YET, Alive, Finish
+from tocsin_server.core.checkpoints import last_good_checkpoint
 from tocsin_server.core.models import (
     Alert,
     Finding,
     RecordBatch,
     RunEvent,
     RunState,
-    SavedRuleState,
     Transition,
     Writer,
 )
-from tocsin_server.detect.engine.plan import NO_PLAN, Plan
+from tocsin_server.runs.evaluators import Evaluated, Evaluator
 from tocsin_server.runs.rate_limit import Allowance
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.run_summary import OF_TIME, RunSummary
+from tocsin_server.runs.turns import Turns, Waiting
 from tocsin_server.runs.validation.step_order import StepOrder
 from tocsin_server.store.layer_rows import CONSOLE
 
@@ -39,16 +43,10 @@ INTERVALS = 100
 """Number of intervals between records that are kept to detect stalls."""
 LOGGED_CRASHES = 5
 """Number of rule crashes per run that are logged with their traceback; after that, every 1000th is."""
+REPLAYED_AT_ONCE = 64
+"""Number of stored batches and events that are passed to the rules together while a run is loaded."""
 Done = Callable[[], None]
 Result = TypeVar("Result")
-
-
-class RuleEvaluator(Protocol):
-    """The part of ``detect.engine.Engine`` that a run uses."""
-
-    def observe(self, batch: RecordBatch) -> list[Finding]: ...
-    def observe_event(self, event: RunEvent) -> list[Finding]: ...
-    def save(self) -> bytes: ...
 
 
 class AlertTracker(Protocol):
@@ -198,12 +196,13 @@ class ActiveRun:
     def __init__(
         self,
         summary: RunSummary,
-        evaluator: RuleEvaluator,
+        evaluator: Evaluator,
         tracker: AlertTracker,
         recent: Recent,
         *,
         arrival: int,
         now_ns: int,
+        waiting: Waiting | None = None,
     ) -> None:
         self.summary = summary
         self.evaluator = evaluator
@@ -211,7 +210,16 @@ class ActiveRun:
         self.recent = recent
         self.arrival = arrival
         """Number of the newest accepted batch or event."""
+        self.evaluated_arrival = arrival
+        """Number of the newest batch or event whose findings are in the alerts."""
         self.durable_arrival = arrival
+        self.plan = evaluator.plan
+        """The accepted custom rules, and tunings of the built-in rules, for this run."""
+        self.turns = Turns(waiting)
+        self.dropped = False
+        """Whether the run has left memory, so that nothing of it may be submitted any more."""
+        self.check_waits = False
+        """Whether a check by the watchdog waits for its turn."""
         self.series: set[str] = set()
         self.writers: dict[int, WriterState] = {}
         self.heartbeat = Heartbeat(opened_ns=now_ns)
@@ -222,6 +230,7 @@ class ActiveRun:
         self.crashes = 0
         self.pending = 0
         """Write batches submitted to the database and not committed yet."""
+        self._when_durable: asyncio.Event | None = None
         self._unsaved = 0
         self._saved_ns = now_ns
         self._has_past = tracker.has_past
@@ -241,11 +250,6 @@ class ActiveRun:
         return self.summary.metadata.state
 
     @property
-    def plan(self) -> Plan:
-        """Return the custom rules and the tunings of the built-in rules that are in effect for this run."""
-        return getattr(self.evaluator, "plan", NO_PLAN)
-
-    @property
     def connected(self) -> bool:
         """Whether any process of this run is connected."""
         return any(state.connections for state in self.writers.values())
@@ -253,7 +257,24 @@ class ActiveRun:
     @property
     def saved(self) -> dict[str, Any]:
         """Return the content of the run's ``summary`` column, with the arrival number that it covers."""
-        return {"arrival": self.arrival, **self.summary.saved(), "heartbeat": self.heartbeat.saved()}
+        return {
+            "arrival": self.evaluated_arrival,
+            **self.summary.saved(),
+            "heartbeat": self.heartbeat.saved(),
+        }
+
+    def committed(self) -> None:
+        """Note that a submitted write batch is durable."""
+        self.pending -= 1
+        if not self.pending and self._when_durable is not None:
+            self._when_durable.set()
+
+    async def durable(self) -> None:
+        """Return once everything submitted is durable."""
+        while self.pending:
+            self._when_durable = asyncio.Event()
+            await self._when_durable.wait()
+        self._when_durable = None
 
     def prune(self) -> None:
         """Drop disconnected writers whose records are all durable; the store has the rest."""
@@ -282,33 +303,51 @@ class ActiveRun:
         self.summary.metadata.last_seen_ns = now_ns
 
     def next_arrival(self) -> int:
-        """Return the number for the next event. A batch brings its own, which :meth:`take_batch` notes."""
+        """Return the number for the next event. A batch brings its own, see :meth:`accept_batch`."""
         self.arrival += 1
         return self.arrival
 
-    def take_batch(self, batch: RecordBatch, now_ns: int) -> tuple[Transition, ...]:
-        """Evaluate and keep a batch; return the alert transitions that it causes."""
+    def accept_batch(self, batch: RecordBatch, now_ns: int) -> None:
+        """Note that a batch was accepted, before its turn: the next message is checked with its numbers."""
         self.arrival = batch.arrival
         self.series.update(batch.columns)
-        self.summary.take(batch, now_ns)
-        self.recent.put(batch)
         self.heartbeat.record(now_ns)
-        self._unsaved += batch.n
-        return self.note(self._guarded(lambda: self.evaluator.observe(batch)), now_ns, batch)
 
-    def take_event(
-        self, event: RunEvent, now_ns: int, findings: Iterable[Finding] = ()
-    ) -> tuple[Transition, ...]:
-        """Evaluate and keep an event; return the alert transitions that it causes.
-
-        ``findings`` are those of the server itself about this event.
-        """
-        self.recent.put(event)
+    def accept_event(self, event: RunEvent, now_ns: int) -> None:
+        """Note that an event was accepted, before its turn."""
         if event.kind == CONSOLE:
             self.console_bytes += event.size
         self.heartbeat.event(event, now_ns)
-        self._unsaved += 1
-        return self.note([*self._guarded(lambda: self.evaluator.observe_event(event)), *findings], now_ns)
+
+    def begin(self, item: RecordBatch | RunEvent, now_ns: int) -> None:
+        """Take an item whose turn it is into the summary and the recent records."""
+        if isinstance(item, RunEvent):
+            self._unsaved += 1
+        else:
+            self.summary.take(item, now_ns)
+            self._unsaved += item.n
+        self.recent.put(item)
+
+    def answered(
+        self,
+        item: RecordBatch | RunEvent,
+        result: Evaluated,
+        now_ns: int,
+        findings: Iterable[Finding] = (),
+    ) -> tuple[Transition, ...]:
+        """Return the alert transitions that an item causes.
+
+        Args:
+            item: The item, after :meth:`begin`.
+            result: What the rules reported.
+            now_ns: When the server accepted it.
+            findings: Those of the server itself about this event.
+        """
+        self.evaluated_arrival = item.arrival
+        if result.crash:
+            self.crashed(result.crash)
+        batch = None if isinstance(item, RunEvent) else item
+        return self.note([*result.findings, *findings], now_ns, batch)
 
     def note(
         self, findings: Iterable[Finding], now_ns: int, batch: RecordBatch | None = None
@@ -378,8 +417,10 @@ class ActiveRun:
 
     def checkpoint_before(self, step: int | None) -> tuple[int, str] | None:
         """Return step and path of the newest checkpoint at or before ``step``, if one is known."""
-        context = getattr(self.evaluator, "context", None)
-        return None if context is None or step is None else context.checkpoint_before(step)
+        if step is None:
+            return None
+        saved = last_good_checkpoint(self.evaluator.checkpoints, step + 2).checkpoint
+        return None if saved is None else (saved.step, saved.path)
 
     def rests(self, now_ns: int) -> bool:
         """Return whether the run failed so recently that another attempt may continue its alerts."""
@@ -394,30 +435,35 @@ class ActiveRun:
             items: Batches and events in order of arrival.
             summary_upto: Arrival number that the summary already covers.
         """
-        for item in items:
-            if isinstance(item, RunEvent):
-                self._guarded(lambda item=item: self.evaluator.observe_event(item))  # type: ignore[misc]
-                continue
-            if item.arrival > summary_upto:
-                self.summary.take(item, int(item.time_ns[-1]))
-            self._guarded(lambda item=item: self.evaluator.observe(item))  # type: ignore[misc]
-            self._unsaved += item.n
+        for page in pages(items):
+            for item in page:
+                if not isinstance(item, RunEvent):
+                    if item.arrival > summary_upto:
+                        self.summary.take(item, int(item.time_ns[-1]))
+                    self._unsaved += item.n
+            for crash in self.evaluator.replay(page):
+                self.crashed(crash)
+        self.plan = self.evaluator.plan
+
+    def crashed(self, report: str) -> None:
+        """Count and log that a rule raised. The records are kept."""
+        self.crashes += 1
+        if self.crashes <= LOGGED_CRASHES or self.crashes % 1000 == 0:
+            log.error(
+                "a rule crashed on run %s (%d times); its records are kept\n%s", self.id, self.crashes, report
+            )
 
     def _guarded(self, say: Callable[[], list[Result]]) -> list[Result]:
         try:
             return say()
-        except Exception:
-            self.crashes += 1
-            if self.crashes <= LOGGED_CRASHES or self.crashes % 1000 == 0:
-                log.exception(
-                    "a rule crashed on run %s (%d times); its records are kept", self.id, self.crashes
-                )
+        except Exception:  # noqa: BLE001 - logged
+            self.crashed(traceback.format_exc())
             return []
 
-    def save_rules(
+    def due_for_saving(
         self, now_ns: int, *, records: int, pause_ns: int, after_ns: int, anyway: bool = False
-    ) -> SavedRuleState | None:
-        """Return the rule state if it is due to be saved, else None.
+    ) -> bool:
+        """Return whether the rule state is to be saved with the next item; it then counts as saved.
 
         Args:
             now_ns: The server's time.
@@ -430,7 +476,13 @@ class ActiveRun:
         since_ns = now_ns - self._saved_ns
         due = since_ns >= (pause_ns if self._unsaved >= records else after_ns)
         if not anyway and not (due and self._unsaved):
-            return None
-        bodies = self._guarded(lambda: [self.evaluator.save()])
+            return False
         self._unsaved, self._saved_ns = 0, now_ns
-        return SavedRuleState(self.id, self.arrival, bodies[0]) if bodies else None
+        return True
+
+
+def pages(items: Iterable[RecordBatch | RunEvent]) -> Iterator[list[RecordBatch | RunEvent]]:
+    """Yield ``items`` in lists of at most :data:`REPLAYED_AT_ONCE`."""
+    left = iter(items)
+    while page := list(islice(left, REPLAYED_AT_ONCE)):
+        yield page

@@ -10,14 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from tocsin.protocol import Hello
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.models import RunState
-from tocsin_server.detect.engine.engine import Engine
-from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun, WriterState
+from tocsin_server.runs.evaluators import Attempt
 from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.store.connection import Connection
 from tocsin_server.store.registration import (
@@ -31,6 +28,8 @@ log = logging.getLogger("tocsin.admission")
 
 REGISTER_S = 10.0
 """If the database takes longer than this to register a handshake, it counts as failing."""
+FOR_RULES = ("versions", "optimizers", "scalers", "schedulers")
+"""Fields of a handshake that rules use, see :meth:`RunContext.from_environment`."""
 T = TypeVar("T")
 Waits = Callable[[Registered], Awaitable[None]]
 
@@ -149,6 +148,7 @@ class Admission:
     async def _registered(self, hello: Hello, now_ns: int, bound_to: str) -> tuple[Registered, bool]:
         if self._store.failing:
             raise TryLaterError("a working database", self._store.failing)
+        await self._evaluated(hello.run)
         given = [hello]  # emptied after a timeout: the cancelled call stays in the queue until its turn
         call = self._store.call(
             lambda connection: register_keeping_end(connection, given[0], now_ns, bound_to=bound_to),
@@ -168,6 +168,16 @@ class Admission:
         except Exception as error:
             log.exception("the handshake of run %s could not be registered", hello.run)
             raise TryLaterError("a working database", type(error).__name__) from error
+
+    async def _evaluated(self, run_id: str) -> None:
+        """Wait for the rules, so that the end of the attempt before is submitted before the handshake."""
+        run = self._registry.active.get(run_id)
+        if run is not None and not run.turns.idle:
+            try:
+                await asyncio.wait_for(run.turns.drained(), REGISTER_S)
+            except TimeoutError as error:
+                expected = f"rules that take up what was sent within {REGISTER_S:g} s"
+                raise TryLaterError(expected, "no answer") from error
 
     def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:
         """Watch a registration that timed out, unless it was cancelled before it began."""
@@ -232,19 +242,7 @@ def _learn(run: ActiveRun, registered: Registered, hello: Hello, now_ns: int) ->
         metadata.tags = tuple(hello.tags) or metadata.tags
     metadata.host = hello.host or metadata.host
     metadata.planned_steps = metadata.planned_steps if hello.planned_steps is None else hello.planned_steps
-    if newer and isinstance(run.evaluator, Engine):
-        run.evaluator = _informed(run.evaluator, hello)
-
-
-def _informed(engine: Engine, hello: Hello) -> Engine:
-    """Return the same rules with the optimizers, scalers and schedules of the new attempt."""
-    known = engine.context
-    planned_steps = hello.planned_steps or known.planned_steps
-    context = RunContext.from_environment(
-        known.run_id, known.project, hello.world_size, planned_steps, msgspec.structs.asdict(hello)
-    )
-    try:
-        return Engine.restore(context, engine.save())
-    except Exception:
-        log.exception("rules of run %s could not be updated for its new attempt", context.run_id)
-        return engine
+    if newer:
+        environment = {name: getattr(hello, name) for name in FOR_RULES}
+        begun = Attempt(hello.world_size, hello.planned_steps, environment)
+        run.turns.add(lambda done: run.evaluator.inform(begun, done))

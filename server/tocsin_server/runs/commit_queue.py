@@ -12,6 +12,7 @@ from tocsin.protocol import NONE_YET
 from tocsin_server.core.models import Transition, WriteBatch
 from tocsin_server.core.settings import Settings
 from tocsin_server.runs.active_run import ActiveRun, WriterState
+from tocsin_server.runs.turns import Waiting
 
 ROOM_AT = 0.25
 """Share of the backlog limit up to which clients may flush at the normal interval."""
@@ -81,8 +82,9 @@ class Pressure:
     whose page is open are asked to send more often.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, waiting: Waiting | None = None) -> None:
         self._store = store
+        self._waiting = waiting or Waiting()
         self._settings = settings
         self._room = asyncio.Event()
         self._clients: Counter[str] = Counter()
@@ -108,7 +110,12 @@ class Pressure:
     @property
     def pressed(self) -> bool:
         """Whether reading from sockets is paused."""
-        return self._store.backlog_bytes >= self._settings.backlog_bytes
+        return self.backlog_bytes >= self._settings.backlog_bytes
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes that are accepted and not durable: those that wait for the rules, and for the writer."""
+        return self._store.backlog_bytes + self._waiting.bytes
 
     def flush_ms(self, run_id: str = "") -> int:
         """Return the flush interval for the clients of a run, ms.
@@ -135,7 +142,7 @@ class Pressure:
         widest = max(usual, widest)
         if self._store.failing:
             return widest
-        share = self._store.backlog_bytes / self._settings.backlog_bytes
+        share = self.backlog_bytes / self._settings.backlog_bytes
         over = min(max((share - ROOM_AT) / (1 - ROOM_AT), 0.0), 1.0)
         return round(usual + (widest - usual) * over)
 

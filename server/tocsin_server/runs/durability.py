@@ -16,19 +16,18 @@ from tocsin_server.core.models import (
     WriteBatch,
     Writer,
 )
-from tocsin_server.core.settings import Settings
 from tocsin_server.runs.active_run import ActiveRun, Done, WriterState
 from tocsin_server.runs.commit_queue import Commit, Commits, Pressure, Store
 from tocsin_server.runs.pubsub import Hub
+
+Reached = tuple[int, int]
+"""Highest numbers of the records and the events of a writer."""
 
 
 class Durability:
     """Make durable what runs accepted, in order; alerts and acks are sent only after that."""
 
-    def __init__(
-        self, settings: Settings, store: Store, hub: Hub, pressure: Pressure, clock: Callable[[], int]
-    ) -> None:
-        self._settings = settings
+    def __init__(self, store: Store, hub: Hub, pressure: Pressure, clock: Callable[[], int]) -> None:
         self._store = store
         self._hub = hub
         self._pressure = pressure
@@ -44,36 +43,37 @@ class Durability:
         """Stop publishing. The writer still commits what was submitted."""
         self._commits.bind(None)
 
+    def accepted(self, now_ns: int) -> None:
+        """Note that something was accepted, which is evaluated before it is submitted."""
+        if self._oldest_ns is None:
+            self._oldest_ns = now_ns
+
     def submit(
         self,
         run: ActiveRun,
         state: WriterState | None,
         *,
+        reached: Reached = (NONE_YET, NONE_YET),
         batch: RecordBatch | None = None,
         event: RunEvent | None = None,
         rejected_to_seq: tuple[Writer, int] | None = None,
         transitions: tuple[Transition, ...] = (),
         changes: Mapping[str, Any] | None = None,
+        saved: SavedRuleState | None = None,
     ) -> None:
-        """Submit everything that must become durable together; the end of a run also saves its rule state."""
-        now_ns, snapshot, changes = self._clock(), None, changes or {}
-        saved = self._saved(run, now_ns, anyway=event is not None and bool(changes))
+        """Submit everything that must become durable together; a rule state is saved with the summary.
+
+        ``reached`` are the numbers of records and events of the writer that are durable afterwards.
+        """
+        changes = changes or {}
         if saved is not None:
-            snapshot, changes = saved, {**changes, "summary": run.saved}
-        reached = (state.seq, state.event) if state else (NONE_YET, NONE_YET)
-        commit = Commit(run, state, run.arrival, *reached, transitions)
+            changes = {**changes, "summary": run.saved}
+        commit = Commit(run, state, run.evaluated_arrival, *reached, transitions)
         done = partial(self._commits.notify, commit)
         run.pending += 1
-        if self._oldest_ns is None:
-            self._oldest_ns = now_ns
-        made = WriteBatch(run.id, batch, event, rejected_to_seq, transitions, snapshot, changes, done)
+        self.accepted(self._clock())
+        made = WriteBatch(run.id, batch, event, rejected_to_seq, transitions, saved, changes, done)
         self._store.submit(made)
-
-    def _saved(self, run: ActiveRun, now_ns: int, *, anyway: bool) -> SavedRuleState | None:
-        settings = self._settings
-        pause_ns, after_ns = int(settings.rule_state_pause_s * 1e9), int(settings.rule_state_s * 1e9)
-        records = settings.rule_state_records
-        return run.save_rules(now_ns, records=records, pause_ns=pause_ns, after_ns=after_ns, anyway=anyway)
 
     def notify(self, state: WriterState, done: Done) -> None:
         """Call ``done`` each time more of this writer becomes durable, or now if everything is."""
@@ -84,11 +84,11 @@ class Durability:
 
     def _settle(self, commits: list[Commit]) -> None:
         """Publish what a group commit made durable."""
-        self._oldest_ns = None if not self._store.backlog_bytes else self._clock()
+        self._oldest_ns = None if not self._pressure.backlog_bytes else self._clock()
         arrivals: dict[str, int] = {}
         states: dict[WriterState, None] = {}
         for commit in commits:
-            commit.run.pending -= 1
+            commit.run.committed()
             commit.run.durable_arrival = max(commit.run.durable_arrival, commit.arrival)
             arrivals[commit.run.id] = commit.run.durable_arrival
             if commit.writer is not None:

@@ -13,7 +13,7 @@ from tocsin_server.core.settings import Settings
 from tocsin_server.core.stats import IngestCounts
 from tocsin_server.runs import script_alert
 from tocsin_server.runs.active_run import ActiveRun, Done, WriterState
-from tocsin_server.runs.durability import Durability
+from tocsin_server.runs.evaluation import Evaluation, Prepared
 from tocsin_server.runs.rate_limit import EVENT_BURST_S, Allowance
 from tocsin_server.runs.run_failure import failure_finding
 from tocsin_server.runs.validation.events import error_of
@@ -30,13 +30,13 @@ class EventAcceptor:
         self,
         settings: Settings,
         limits: Limits,
-        durability: Durability,
+        evaluation: Evaluation,
         counts: IngestCounts,
         clock: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._limits = limits
-        self._durability = durability
+        self._evaluation = evaluation
         self._counts = counts
         self._clock = clock
 
@@ -62,7 +62,6 @@ class EventAcceptor:
         else:
             self._report_rate(run, state)
             time_ns = message.t + state.offset_ns
-            findings = _findings(run, message, time_ns)
             planned = message.data.get("planned_steps")
             if (
                 message.kind == "environment"
@@ -79,7 +78,7 @@ class EventAcceptor:
                 time_ns,
                 message.step,
                 message.data,
-                findings=findings,
+                findings=lambda: _findings(run, message, time_ns),
                 size=size,
             )
         return [rejection] if rejection else []
@@ -112,11 +111,19 @@ class EventAcceptor:
         if held is None or held.records > state.seq + 1:
             return
         self._report_rate(run, state)
-        state.held, state.finished = None, True
+        state.held, state.event = None, held.no
+        now_ns, arrival = self._clock(), run.next_arrival()
+        run.touch(now_ns)
+        self._counts.events += 1
+        self._evaluation.event(run, state, lambda: self._ended(run, state, held, arrival, now_ns), now_ns)
+
+    def _ended(self, run: ActiveRun, state: WriterState, held: Finish, arrival: int, now_ns: int) -> Prepared:
+        """Return the event of a finish whose turn it is; it ends the run if no other process continues."""
+        state.finished = True
         error = error_of(held, self._limits)
         data = {"state": held.state, "records": held.records, "error": error}
         changes = self._ending(run, state, held.state, error)
-        time_ns, step, now_ns = held.t + state.offset_ns, run.summary.last_step, self._clock()
+        time_ns, step = held.t + state.offset_ns, run.summary.last_step
         findings: list[Finding] = []
         if changes:
             run.rests_until_ns = 0
@@ -128,7 +135,8 @@ class EventAcceptor:
             run.rests_until_ns = min(time_ns, now_ns) + int(self._settings.restart_grace_s * 1e9)
         if changes and not run.rests(now_ns):
             data["run_ended"] = True
-        self._put(run, state, held.no, "finish", time_ns, step, data, changes, findings)
+        event = RunEvent(state.writer, arrival, held.no, "finish", time_ns, step, data, size_of(data))
+        return Prepared(event, findings, changes)
 
     def _ending(
         self, run: ActiveRun, state: WriterState, word: str, error: Mapping[str, Any]
@@ -184,8 +192,7 @@ class EventAcceptor:
         time_ns: int,
         step: int | None,
         data: Mapping[str, Any],
-        changes: Mapping[str, Any] | None = None,
-        findings: Iterable[Finding] = (),
+        findings: Callable[[], Iterable[Finding]] = tuple,
         size: int = 0,
     ) -> None:
         state.event = no
@@ -193,11 +200,9 @@ class EventAcceptor:
         run.touch(now_ns)
         size = size or size_of(data)
         event = RunEvent(state.writer, run.next_arrival(), no, kind, time_ns, step, data, size)
-        begun = time.perf_counter()
-        transitions = run.take_event(event, now_ns, findings)
+        run.accept_event(event, now_ns)
         self._counts.events += 1
-        self._counts.evaluated_s += time.perf_counter() - begun
-        self._durability.submit(run, state, event=event, transitions=transitions, changes=changes)
+        self._evaluation.event(run, state, lambda: Prepared(event, findings()), now_ns, size)
 
 
 def _findings(run: ActiveRun, message: Event, time_ns: int) -> list[Finding]:

@@ -10,9 +10,10 @@ from tocsin_server.runs.pipeline import Pipeline
 def health_of(pipeline: Pipeline) -> dict[str, Any]:
     """Return backlog, throughput and failures of the record path, as ``/health`` shows them."""
     store, pressure, counted = pipeline.store, pipeline.pressure, pipeline.counts
+    processes = pipeline.registry.processes
     runs = pipeline.registry.active.values()
     return {
-        "backlog_bytes": store.backlog_bytes,
+        "backlog_bytes": pressure.backlog_bytes,
         "backlog_limit_bytes": pipeline.settings.backlog_bytes,
         "commit_s": store.last_commit_s,
         "failing": store.failing or pipeline.jobs.outage,
@@ -21,6 +22,9 @@ def health_of(pipeline: Pipeline) -> dict[str, Any]:
         "tick_ms": pressure.tick_ms,
         "lag_ms": pipeline.durability.lag_ms(),
         "rule_crashes": sum(run.crashes for run in runs),
+        "rule_processes": len(processes.live),
+        "rule_process_restarts": processes.restarts,
+        "rule_process_problem": processes.problem,
         "training_processes": sum(state.connections for run in runs for state in run.writers.values()),
         "runs": len(runs),
         "restoring": len(pipeline.restorer.waiting),

@@ -6,9 +6,11 @@ alerts and lets the client's connection send an ack only after both are committe
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from tocsin.protocol import Alive, Event, Finish, Hello, Refused
 from tocsin_server.core.clock import Clock
@@ -20,11 +22,15 @@ from tocsin_server.runs.active_run import LONGEST_PHASE, ActiveRun, Done, Writer
 from tocsin_server.runs.admission import Admission, Handshakes, Waits
 from tocsin_server.runs.commit_queue import Pressure
 from tocsin_server.runs.durability import Durability
+from tocsin_server.runs.evaluation import Evaluation
+from tocsin_server.runs.evaluators import LocalEvaluator
 from tocsin_server.runs.event_acceptance import EventAcceptor
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.runs.restoring import Restorer
 from tocsin_server.runs.rule_assignments import Rulebook
+from tocsin_server.runs.rule_process import RemoteEvaluator
+from tocsin_server.runs.rule_processes import RuleProcesses, share_of_core
 from tocsin_server.runs.server_changes import ServerChanges
 from tocsin_server.runs.validation.frames import TooLarge
 from tocsin_server.runs.validation.limits import HIGHEST, MOST_RECORDS, limits_of
@@ -33,6 +39,9 @@ from tocsin_server.runs.validation.records import Position, ValidatedRecords
 from tocsin_server.store.periodic_jobs import PeriodicJobs
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.writer import StoreWriter
+
+LOOK_S = 1.0
+"""Interval of checking how long the rules took, and of retries."""
 
 
 class UnknownWriterError(TocsinError):
@@ -75,21 +84,31 @@ class Pipeline:
         self.limits = limits_of(settings)
         self.hub = hub
         self.clock: Callable[[], int] = clock or self._own_clock()
-        self.pressure = Pressure(writer, settings)
-        self.registry = RunRegistry(settings, reader, self.jobs.round("restoring runs"))
+        self.registry = RunRegistry(
+            settings,
+            reader,
+            self.jobs.round("restoring runs"),
+            RuleProcesses(settings.rule_processes),
+        )
+        self.pressure = Pressure(writer, settings, self.registry.waiting)
         self.rulebook = Rulebook(reader, self.jobs.round("rules"))
         self.handshakes = Handshakes(settings.backlog_bytes)
         self.started_ns = self.clock()
         self.store = writer
         self.counts = IngestCounts()
         self.restorer = Restorer(self._restored, self.jobs.round("restoring runs"))
-        self.durability = Durability(settings, writer, hub, self.pressure, self._now)
+        self.durability = Durability(writer, hub, self.pressure, self._now)
+        self.evaluation = Evaluation(settings, self.durability, self.counts, self._reload)
+        self._balancing: asyncio.Task[None] | None = None
+        self._reloads = self.jobs.round("loading rules again")
+        self._reloading: set[asyncio.Task[None]] = set()
+        self._stopping = False
         self.on_clock_set: list[Callable[[int], None]] = []
         """Called on the event loop with the number of ns by which the clock was set."""
         self._admission = Admission(writer, self.registry)
-        self._events = EventAcceptor(settings, self.limits, self.durability, self.counts, self._now)
+        self._events = EventAcceptor(settings, self.limits, self.evaluation, self.counts, self._now)
         self.changes = ServerChanges(
-            self.registry, self.restorer, self._events, self.durability, hub, self._now
+            self.registry, self.restorer, self._events, self.evaluation, self.durability, hub, self._now
         )
 
     def _now(self) -> int:
@@ -105,12 +124,23 @@ class Pipeline:
         """
         self.started_ns = self.clock()
         self.durability.start()
+        self.registry.processes.start()
+        self._balancing = asyncio.create_task(self._balance(), name="rule processes")
         await self.rulebook.load()
         self.restorer.start(await self.registry.seed())
 
     async def stop(self) -> None:
-        """Stop restoring and publishing. The writer still commits what was accepted."""
+        """Stop restoring, evaluating and publishing. The writer still commits what was evaluated."""
         await self.restorer.stop()
+        if self._balancing is not None:
+            self._balancing.cancel()
+        with suppress(TimeoutError):
+            drained = (run.turns.drained() for run in self.registry.active.values())
+            await asyncio.wait_for(asyncio.gather(*drained), self.settings.shutdown_s / 2)
+        self._stopping = True
+        for task in self._reloading:
+            task.cancel()
+        await self.registry.processes.stop()
         self.durability.stop()
 
     async def _restored(self, run_id: str) -> None:
@@ -189,24 +219,20 @@ class Pipeline:
         state.seq = last_seq
         now_ns = self.clock()
         run.touch(now_ns)
-        begun = time.perf_counter()
-        transitions = run.take_batch(batch, now_ns) if batch.n else ()
-        self._count(batch, time.perf_counter() - begun)
+        self._count(batch)
         whole = batch.n and batch.seq + batch.n - 1 == last_seq
-        self.durability.submit(
-            run,
-            state,
-            batch=batch if batch.n else None,
-            rejected_to_seq=None if whole else (state.writer, last_seq),
-            transitions=transitions,
-        )
+        rejected = None if whole else (state.writer, last_seq)
+        if batch.n:
+            run.accept_batch(batch, now_ns)
+            self.evaluation.batch(run, state, batch, now_ns, rejected)
+        elif rejected:
+            self.evaluation.rejected(run, state, rejected)
 
-    def _count(self, batch: RecordBatch, evaluated_s: float) -> None:
+    def _count(self, batch: RecordBatch) -> None:
         counts = self.counts
         counts.batches += 1
         counts.records += batch.n
         counts.points += sum(column.v.size for column in batch.columns.values())
-        counts.evaluated_s += evaluated_s
 
     def _notice(self, state: WriterState, batch: RecordBatch) -> list[Refused]:
         notice = state.order.notice(batch)
@@ -226,7 +252,7 @@ class Pipeline:
             countable = outline.seq >= 0 and 0 < outline.n <= MOST_RECORDS
             if message.refusal.scope == "records" and countable and state.seq < last < HIGHEST:
                 state.seq = last
-                self.durability.submit(run, state, rejected_to_seq=(state.writer, last))
+                self.evaluation.rejected(run, state, (state.writer, last))
         return [message.refusal]
 
     def _accept_alive(self, run: ActiveRun, state: WriterState, message: Alive) -> None:
@@ -264,6 +290,60 @@ class Pipeline:
         if run is None or state is None or state.writer is not writer:
             raise UnknownWriterError(f"writer: expected one of a run in memory, got run {writer.run_id}")
         return run, state
+
+    # Rule processes
+
+    async def _balance(self) -> None:
+        """Start rule processes once the rules need them, and move runs there."""
+        share = share_of_core()
+
+        async def look() -> None:
+            if self.registry.processes.look(share(self.counts.evaluated_s)):
+                for run in list(self.registry.active.values()):
+                    if isinstance(run.evaluator, LocalEvaluator):
+                        run.turns.add(partial(self._move, run))
+                        await asyncio.sleep(0)
+
+        await self.jobs.round("rule processes").keep(look, LOOK_S)
+
+    def _move(self, run: ActiveRun, done: Done) -> None:
+        """Move the rules of a run to a rule process, between two of its batches."""
+        local, process = run.evaluator, self.registry.processes.least_loaded()
+        if not isinstance(local, LocalEvaluator) or process is None:
+            done()
+            return
+        state, remote = local.engine.save(), RemoteEvaluator(process)
+
+        def moved(succeeded: bool) -> None:
+            if succeeded:
+                run.evaluator = remote
+            if run.dropped or not succeeded:
+                remote.close()
+            done()
+
+        remote.move_here(local.engine.context, state, moved)
+
+    def _reload(self, run: ActiveRun, then: Done) -> None:
+        """Load the rules of a run again because their process ended, then call ``then``."""
+        if not self._stopping:
+            task = asyncio.create_task(self._reloaded(run, then), name=f"rules of {run.id}")
+            self._reloading.add(task)
+            task.add_done_callback(self._reloading.discard)
+
+    async def _reloaded(self, run: ActiveRun, then: Done) -> None:
+        """Do it once everything that was evaluated is durable; repeat it while it fails."""
+        subject = f"run {run.id}"
+        while not run.dropped:
+            try:
+                await run.durable()
+                await self.registry.reload_rules(run)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the run's batches must wait
+                self._reloads.failed(subject, error)
+                await asyncio.sleep(LOOK_S)
+            else:
+                self._reloads.passed(subject)
+                then()
+                return
 
     # The server's clock
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 from tocsin_server.core.models import Alert, AlertState, RunState
 from tocsin_server.core.settings import Settings
 from tocsin_server.core.shared_incidents import MOST as MOST_OPENINGS
 from tocsin_server.core.shared_incidents import WINDOW_NS, SharedIncidents, SharingRun
-from tocsin_server.detect.engine.engine import Engine, EngineStateError
+from tocsin_server.detect.engine.engine import EngineStateError
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.runs.active_run import ActiveRun
+from tocsin_server.runs.active_run import ActiveRun, pages
 from tocsin_server.runs.alert_state import Join, RunAlerts
+from tocsin_server.runs.evaluators import Evaluator, LocalEvaluator, engine_of
 from tocsin_server.runs.recent_buffer import Recent
+from tocsin_server.runs.rule_process import RemoteEvaluator, RuleProcess
+from tocsin_server.runs.rule_processes import RuleProcesses
 from tocsin_server.runs.run_summary import RunMetadata, RunSummary
+from tocsin_server.runs.turns import Waiting
 from tocsin_server.store.edits import edits_of
 from tocsin_server.store.periodic_jobs import PeriodicJob
 from tocsin_server.store.reader import StoreReader
@@ -70,21 +76,23 @@ def context_of(stored: StoredRun) -> RunContext:
 
 def restore_run(
     stored: StoredRun,
-    engine: Engine,
+    evaluator: Evaluator,
     recovery: Recovery,
     settings: Settings,
     now_ns: int,
     join: Join | None = None,
+    waiting: Waiting | None = None,
 ) -> ActiveRun:
     """Restore a run: load its saved state, and replay what was stored after it."""
     summary_upto, summary = _summary_of(stored)
     run = ActiveRun(
         summary,
-        engine,
+        evaluator,
         RunAlerts.restore(stored.id, recovery.alerts, join),
         Recent(settings.live_kept_bytes, recovery.last_arrival),
         arrival=recovery.last_arrival,
         now_ns=now_ns,
+        waiting=waiting,
     )
     if summary_upto >= 0:
         _restore_pulse(run, stored)
@@ -112,7 +120,16 @@ def rests_until(stored: StoredRun, settings: Settings, now_ns: int) -> int:
     return max(ended_ns + grace_ns, now_ns + min(BACK_NS, grace_ns))
 
 
-def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recovery]:
+Rules = TypeVar("Rules")
+Begin = Callable[[RunContext, bytes | None], Rules]
+"""Returns the rules of a run from its saved state, if there is one. Raises EngineStateError."""
+
+
+def load_engine(
+    reader: StoreReader,
+    stored: StoredRun,
+    begin: Begin[Rules] = engine_of,  # type: ignore[assignment]
+) -> tuple[Rules, Recovery]:
     """Return the saved rules and what was stored after them.
 
     If another version saved the rules, they start empty: all records are replayed if there are at most
@@ -120,9 +137,9 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
     """
     context, recovery = context_of(stored), reader.recovery(stored.id)
     if recovery.rule_state is None:
-        return Engine(context), recovery
+        return begin(context, None), recovery
     try:
-        return Engine.restore(context, recovery.rule_state.body), recovery
+        return begin(context, recovery.rule_state.body), recovery
     except EngineStateError as error:
         log.warning(
             "The saved rule state of run %s cannot be read, so its records are evaluated again: %s",
@@ -132,7 +149,24 @@ def load_engine(reader: StoreReader, stored: StoredRun) -> tuple[Engine, Recover
     counted = reader.run(stored.id)
     if counted is not None and sum(writer.records for writer in counted.writers) <= REPLAYED_RECORDS:
         recovery = reader.recovery(stored.id, from_start=True)
-    return Engine(context), recovery
+    return begin(context, None), recovery
+
+
+@contextmanager
+def closed_on_error(evaluator: Evaluator) -> Iterator[None]:
+    """Drop the rules of a run that cannot be loaded completely."""
+    try:
+        yield
+    except BaseException:
+        evaluator.close()
+        raise
+
+
+def _beginning(process: RuleProcess | None) -> Begin[Evaluator]:
+    """Return what loads rules into a rule process, or into this process if None."""
+    if process is None:
+        return lambda context, state: LocalEvaluator(engine_of(context, state))
+    return partial(RemoteEvaluator.loaded, process)
 
 
 def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
@@ -155,9 +189,17 @@ def sharing(run: StoredRun) -> SharingRun:
 class RunRegistry:
     """The active runs by id, and the summaries of all runs in the live fleet."""
 
-    def __init__(self, settings: Settings, reader: StoreReader, work: PeriodicJob | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        reader: StoreReader,
+        work: PeriodicJob | None = None,
+        processes: RuleProcesses | None = None,
+    ) -> None:
+        self.processes = processes or RuleProcesses(0)
         self._work = work or PeriodicJob("restoring runs")
         self.active: dict[str, ActiveRun] = {}
+        self.waiting = Waiting()
         self._summaries: dict[str, RunSummary] = {}
         self._settings = settings
         self._reader = reader
@@ -250,23 +292,50 @@ class RunRegistry:
         """
         with self.tracking_drops() as dropped:
             async with self._loading:
-                run = await asyncio.to_thread(self._restored, run_id, now_ns)
+                process = await self.processes.choose()
+                run = await asyncio.to_thread(self._restored, run_id, now_ns, process)
         if run_id in dropped:
+            run.evaluator.close()
             raise LookupError(f"Run {run_id} was deleted while it was being loaded.")
         self.active[run_id] = run
         self._summaries[run_id] = run.summary
         self._bound()
         return run
 
-    def _restored(self, run_id: str, now_ns: int) -> ActiveRun:
+    def _restored(self, run_id: str, now_ns: int, process: RuleProcess | None) -> ActiveRun:
+        stored = self._stored(run_id)
+        evaluator, recovery = load_engine(self._reader, stored, _beginning(process))
+        with closed_on_error(evaluator):
+            join = self._incidents.joining(sharing(stored))
+            run = restore_run(stored, evaluator, recovery, self._settings, now_ns, join, self.waiting)
+            run.summary.acked = self._reader.acknowledged(run.summary.acknowledgeable)
+        return run
+
+    async def reload_rules(self, run: ActiveRun) -> None:
+        """Load the rules of a run again, whose process ended. Everything submitted must be durable.
+
+        Raises:
+            LookupError: The run does not exist.
+        """
+        async with self._loading:
+            process = await self.processes.choose()
+            run.evaluator = await asyncio.to_thread(self._reloaded, run, process)
+        if run.dropped:
+            run.evaluator.close()
+
+    def _reloaded(self, run: ActiveRun, process: RuleProcess | None) -> Evaluator:
+        evaluator, recovery = load_engine(self._reader, self._stored(run.id), _beginning(process))
+        items = (item for item in recovery.replay if item.arrival <= run.evaluated_arrival)
+        with closed_on_error(evaluator):
+            for page in pages(items):
+                evaluator.replay(page)
+        return evaluator
+
+    def _stored(self, run_id: str) -> StoredRun:
         stored = self._reader.run_head(run_id)
         if stored is None:
             raise LookupError(f"Run {run_id} not found.")
-        engine, recovery = load_engine(self._reader, stored)
-        join = self._incidents.joining(sharing(stored))
-        run = restore_run(stored, engine, recovery, self._settings, now_ns, join)
-        run.summary.acked = self._reader.acknowledged(run.summary.acknowledgeable)
-        return run
+        return stored
 
     async def find(self, run_id: str) -> RunSummary | None:
         """Return the summary of any run; one outside the live fleet is read from the store."""
@@ -301,13 +370,20 @@ class RunRegistry:
 
     def retire(self, run_id: str) -> None:
         """Remove an ended run from memory; its summary is kept."""
-        self.active.pop(run_id, None)
+        self._close(run_id)
+
+    def _close(self, run_id: str) -> None:
+        run = self.active.pop(run_id, None)
+        if run is not None:
+            run.dropped = True
+            run.turns.clear()
+            run.evaluator.close()
 
     def drop(self, run_id: str) -> None:
         """Remove a deleted run and its summary, and mark it as dropped for pending reads."""
         for dropped in self._drop_listeners:
             dropped.add(run_id)
-        self.active.pop(run_id, None)
+        self._close(run_id)
         self._summaries.pop(run_id, None)
         self._incidents.forget(run_id)
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tocsin_server.core.models import Finding, RunEvent, RunState, Writer
+from tocsin_server.detect.engine import plan as plans
 from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER
 from tocsin_server.runs.active_run import ActiveRun
 from tocsin_server.runs.durability import Durability
+from tocsin_server.runs.evaluation import Evaluation, Prepared
 from tocsin_server.runs.event_acceptance import EventAcceptor
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.runs.registry import RunRegistry
@@ -26,6 +28,7 @@ class ServerChanges:
         registry: RunRegistry,
         restorer: Restorer,
         events: EventAcceptor,
+        evaluation: Evaluation,
         durability: Durability,
         hub: Hub,
         clock: Callable[[], int],
@@ -33,14 +36,26 @@ class ServerChanges:
         self.registry = registry
         self._restorer = restorer
         self._events = events
+        self._evaluation = evaluation
         self._durability = durability
         self._hub = hub
         self._clock = clock
 
+    def check(self, run: ActiveRun, check: Callable[[], None]) -> None:
+        """Check a run once everything that it accepted is evaluated; at most one check waits for that."""
+
+        def begin() -> None:
+            run.check_waits = False
+            check()
+
+        if not run.check_waits:
+            run.check_waits = True
+            self._evaluation.beside(run, begin)
+
     def apply(
         self, run_id: str, findings: Iterable[Finding], changes: Mapping[str, Any] | None = None
     ) -> None:
-        """Apply findings and changes of a run that do not result from a record."""
+        """Apply findings and changes of a run that do not result from a record, within :meth:`check`."""
         run = self.registry.active.get(run_id)
         if run is None:
             return
@@ -76,8 +91,10 @@ class ServerChanges:
     ) -> None:
         arrival, now_ns = run.next_arrival(), self._clock()
         event = RunEvent(Writer(run.id, SERVER, 0, 0), arrival, arrival, kind, now_ns, None, data)
-        transitions = run.take_event(event, now_ns)
-        self._durability.submit(run, None, event=event, transitions=transitions, changes=changes)
+        if kind == plans.KIND:
+            run.plan = plans.Plan.from_plain(data)
+        run.accept_event(event, now_ns)
+        self._evaluation.event(run, None, lambda: Prepared(event, changes=changes or {}), now_ns)
 
     def steps_per_s(self, run_id: str) -> float | None:
         """Return the throughput of a run in memory, or None if unknown."""
@@ -89,7 +106,8 @@ class ServerChanges:
         self._events.report_rejected(run, now_ns)
         run.prune()
         quiet = now_ns - run.summary.metadata.last_seen_ns > KEPT_AFTER_END_NS and not run.rests(now_ns)
-        if run.state.ended and quiet and not run.pending and not run.connected:
+        idle = run.turns.idle and not run.pending and not run.connected
+        if run.state.ended and quiet and idle:
             self.registry.retire(run.id)
 
     def forget(self, run_id: str) -> None:

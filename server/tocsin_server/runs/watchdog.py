@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tocsin_server.core.models import RULE_CHANGED, Alert, AlertState, Finding, RunState
 from tocsin_server.detect.engine.plan import Plan
@@ -109,7 +110,7 @@ def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> No
         subject = f"run {run.id}"
         if not work.rests(subject):
             with work.isolated(subject):
-                _look_at(pipeline, run, now_ns)
+                pipeline.changes.check(run, partial(_look_at, pipeline, run, now_ns))
                 pipeline.changes.tidy(run, now_ns)
 
 

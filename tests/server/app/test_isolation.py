@@ -85,7 +85,9 @@ def test_other_runs_get_their_siblings(server: Any) -> None:
         connection.execute(update(tail).where(tail.c.run_id == "bad").values(body=b"damaged"))
     siblings = SimilarRunFinder(server.pipeline, server.services.reader)
     asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result(60)
-    reported = {name: run.evaluator.context.siblings for name, run in server.pipeline.registry.active.items()}
+    reported = {
+        name: run.evaluator.engine.context.siblings for name, run in server.pipeline.registry.active.items()
+    }
     assert [one.run_id for one in reported["bad"].runs] == ["good"]
     assert [item["subject"] for item in siblings.work.failing()] == ["run bad as a similar run"]
 

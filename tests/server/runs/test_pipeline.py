@@ -40,7 +40,7 @@ def test_a_crashing_rule_loses_no_record(run_server: Start, dial: Dial) -> None:
     def crash(_: Any) -> Any:
         raise ZeroDivisionError
 
-    run.evaluator = type("Crashing", (), {"observe": crash, "observe_event": crash, "snapshot": crash})()
+    run.evaluator.engine = type("Crashing", (), {"observe": crash, "observe_event": crash, "save": crash})()
     client.train([0, 1], loss=[1.0, math.nan])
     client.send(Event(0, "note", time.time_ns()))
     client.acked(1, 0)

@@ -26,10 +26,10 @@ def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     go, recall = threading.Event(), registry.load_engine
     go.set()
 
-    def recalling(reader: Any, facts: Any) -> Any:
+    def recalling(reader: Any, facts: Any, *begin: Any) -> Any:
         if facts.id == "slow":
             assert go.wait(60)
-        return recall(reader, facts)
+        return recall(reader, facts, *begin)
 
     monkeypatch.setattr(registry, "load_engine", recalling)
     return go
@@ -100,10 +100,10 @@ def test_a_database_outage_leaves_out_no_run(
     leave(run_server, dial)
     recall, failures = registry.load_engine, iter([True, True])
 
-    def failing(reader: Any, facts: Any) -> Any:
+    def failing(reader: Any, facts: Any, *begin: Any) -> Any:
         if next(failures, False):
             raise OperationalError("SELECT", {}, Exception("server closed the connection"))
-        return recall(reader, facts)
+        return recall(reader, facts, *begin)
 
     monkeypatch.setattr(registry, "load_engine", failing)
     server = run_server(tmp_path, restored=False)

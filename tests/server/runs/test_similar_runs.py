@@ -65,7 +65,7 @@ def test_a_run_gets_its_sibling(run_server: Start, dial: Dial, eventually: Any) 
     siblings = SimilarRunFinder(server.pipeline, server.services.reader)
     asyncio.run_coroutine_threadsafe(siblings.look(), server.loop).result()
     run = server.pipeline.registry.active["second"]
-    (sibling,) = run.evaluator.context.siblings.runs
+    (sibling,) = run.evaluator.engine.context.siblings.runs
     assert (sibling.run_id, sibling.peak_lr) == ("first", 1e-3)
     assert sibling.losses[0] > sibling.losses[-1]
     stored = eventually(

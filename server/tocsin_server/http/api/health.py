@@ -28,7 +28,11 @@ class ConnectionCounts(TypedDict):
 
 
 class WriterHealth(TypedDict):
-    """The way of a record from its socket to the database. ``failing``: why records cannot be stored."""
+    """The way of a record from its socket to the database.
+
+    ``failing``: why records cannot be stored. ``rule_process_problem``: why the server evaluates the rules
+    itself although ``rule_processes`` asks for processes.
+    """
 
     backlog_bytes: int
     backlog_limit_bytes: int
@@ -39,6 +43,9 @@ class WriterHealth(TypedDict):
     tick_ms: float
     lag_ms: float
     rule_crashes: int
+    rule_processes: int
+    rule_process_restarts: int
+    rule_process_problem: str | None
     restoring: int
     rejected: int
     rejected_write_batches: int

@@ -1,0 +1,175 @@
+"""Start the processes that evaluate rules, restart those that end, and choose one for each run.
+
+By default, the server evaluates the rules itself until they take :data:`BUSY` of a core, so that small
+installations need no memory for another process. Then it starts processes for the cores that it has, and all
+runs move there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from tocsin_server.runs.rule_process import RuleProcess, RuleProcessError
+
+log = logging.getLogger("tocsin.rules")
+
+AUTOMATIC = -1
+BUSY = 0.25
+"""Share of a core that the rules take, from which on processes are worth their memory."""
+BUSY_LOOKS = 3
+"""Number of looks in a row that must find so much, one per second."""
+MOST = 2
+"""Most processes that are started automatically: the event loop needs half as long as the rules."""
+LIVES, LIFE_S = 3, 60.0
+"""After this many ends within so many seconds, the server evaluates the rules itself."""
+PAUSE_S = 0.5
+"""Pause before a process is started again, times the number of recent ends."""
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class RuleProcesses:
+    """The processes of one server. Used on the event loop."""
+
+    def __init__(self, setting: int, *, command: Sequence[str] = ()) -> None:
+        """Create it without processes.
+
+        Args:
+            setting: The number of processes, or :data:`AUTOMATIC`.
+            command: What to run instead of the program of a rule process.
+        """
+        self.restarts = 0
+        self.problem: str | None = None
+        """Why the server evaluates the rules itself although it should not."""
+        self._setting = setting
+        self._command = command
+        self._wanted = 0
+        self._live: list[RuleProcess] = []
+        self._children: set[RuleProcess] = set()
+        """Those that may not have ended."""
+        self._ends: list[float] = []
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._busy_looks = 0
+
+    @property
+    def live(self) -> Sequence[RuleProcess]:
+        """The processes that evaluate rules now."""
+        return self._live
+
+    def start(self) -> None:
+        """Start the number of processes that was set, in the background."""
+        if self._setting > 0:
+            self._want(self._setting)
+
+    def look(self, share: float) -> bool:
+        """Start processes if the rules keep a core busy; return whether runs may have to move.
+
+        Args:
+            share: Time that the rules took since the last look, as a share of a core.
+        """
+        if self._setting == AUTOMATIC and not self._wanted and self.problem is None:
+            self._busy_looks = self._busy_looks + 1 if share >= BUSY else 0
+            if self._busy_looks >= BUSY_LOOKS and cores() > 1:
+                self._want(min(cores() - 1, MOST))
+        return bool(self._live)
+
+    async def choose(self) -> RuleProcess | None:
+        """Return the process for another run, or None if the server should evaluate its rules itself.
+
+        If all processes have ended, it waits until one is started again.
+        """
+        while not self._live and self._starting is not None:
+            await asyncio.wait([self._starting])
+            await asyncio.sleep(0)
+        return self.least_loaded()
+
+    def least_loaded(self) -> RuleProcess | None:
+        """Return the process with the fewest runs, or None without processes."""
+        return min(self._live, key=lambda process: process.runs, default=None)
+
+    async def stop(self) -> None:
+        """End all processes and wait for them."""
+        self._stopping = True
+        if self._starting is not None:
+            self._starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._starting
+        for process in list(self._live):
+            await process.close()
+        await asyncio.gather(*(asyncio.to_thread(process.wait) for process in self._children))
+
+    def _want(self, number: int) -> None:
+        self._wanted = number
+        if self._starting is None and not self._stopping:
+            self._starting = asyncio.create_task(self._start_missing(), name="rule processes")
+            self._starting.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up(repr(error))
+        if len(self._live) < self._wanted:
+            self._want(self._wanted)
+
+    async def _start_missing(self) -> None:
+        while len(self._live) < self._wanted:
+            self._ends = [ended for ended in self._ends if time.monotonic() - ended < LIFE_S]
+            if len(self._ends) >= LIVES:
+                self._give_up("they ended repeatedly")
+                return
+            await asyncio.sleep(PAUSE_S * len(self._ends))
+            process = RuleProcess(self._ended)
+            try:
+                await process.start(self._command)
+            except RuleProcessError as error:
+                self._ends.append(time.monotonic())
+                if len(self._ends) >= LIVES:
+                    self._give_up(str(error))
+                continue
+            self._children.add(process)
+            if process.alive:
+                self._live.append(process)
+
+    def _give_up(self, reason: str) -> None:
+        self._wanted, self.problem = 0, reason
+        log.error("Rule processes cannot run: %s. The server evaluates the rules itself.", reason)
+
+    def _ended(self, process: RuleProcess) -> None:
+        if process not in self._live:
+            return
+        self._live.remove(process)
+        if self._stopping:
+            return
+        self._children.discard(process)
+        asyncio.get_running_loop().run_in_executor(None, process.wait)
+        self.restarts += 1
+        self._ends.append(time.monotonic())
+        log.warning("Rule process %s ended; the rules of its runs are loaded again.", process.pid)
+        self._want(self._wanted)
+
+
+def share_of_core() -> Callable[[float], float]:
+    """Return a function from a growing total of seconds to the share of a core since its last call.
+
+    The share is at most that of this thread: on a busy machine, rules take long without using a core.
+    """
+    before = [0.0, time.monotonic(), time.thread_time()]
+
+    def share(seconds: float) -> float:
+        now = [seconds, time.monotonic(), time.thread_time()]
+        took, passed, used = (new - old for new, old in zip(now, before, strict=True))
+        before[:] = now
+        return min(took, used) / max(passed, 1e-3)
+
+    return share

@@ -1,0 +1,151 @@
+"""Rules in other processes: nothing is lost or doubled, whatever happens to them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from sqlalchemy import make_url
+
+from tests.matrix import ALL
+from tests.server import siege
+from tocsin.protocol import Event, Finish
+from tocsin_server.runs import rule_process, rule_processes
+from tocsin_server.runs.rule_process import RemoteEvaluator
+
+Start = Callable[..., Any]
+Dial = Callable[..., Any]
+
+KILLS = rule_processes.LIVES + 1 if ALL else 2
+"""With more than three kills, the server evaluates the rest itself."""
+
+
+@pytest.fixture
+def process_of(eventually: Any) -> Callable[[Any], int]:
+    """``process_of(server)``: the id of its only rule process, once it runs."""
+
+    def found(server: Any) -> int:
+        (process,) = eventually(lambda: server.pipeline.registry.processes.live, "a rule process")
+        return int(process.pid)
+
+    return found
+
+
+def alerts(server: Any, run: str) -> list[tuple[str, str]]:
+    return [(found.alert.rule, found.alert.state.value) for found in server.services.reader.alerts(run)]
+
+
+def test_killed_rule_processes_lose_and_double_nothing(tmp_path: Path) -> None:
+    """SIGKILL while trainings report: records, alerts and their history are those without a kill."""
+    url = make_url(f"sqlite:///{tmp_path / 'tocsin.db'}")
+    records = siege.Siege(url, tmp_path, clients=2, seed=3).rule_process_kills(KILLS)
+    siege.check(url, records, 2)
+
+
+def test_a_run_moves_to_a_process_between_two_batches(
+    run_server: Start, dial: Dial, process_of: Any, eventually: Any
+) -> None:
+    """Busy rules start a process; a run continues there with its state, and its alert fires once."""
+    server = run_server()
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train(range(60), loss=[1.0] * 60))
+    processes, run = server.pipeline.registry.processes, server.pipeline.registry.active["r1"]
+    for _ in range(rule_processes.BUSY_LOOKS):
+        server.call(lambda: processes.look(rule_processes.BUSY))
+    process_of(server)
+    eventually(lambda: isinstance(run.evaluator, RemoteEvaluator), "the run to move")
+    client.acked(client.train([60, 61], loss=[math.nan, math.nan]))
+    assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+    assert len(processes.live) == 1
+
+
+def test_a_finish_waits_for_the_findings_before_it(
+    run_server: Start, dial: Dial, process_of: Any, eventually: Any
+) -> None:
+    """Behind a batch without an answer, events and the end of the run keep their order."""
+    server = run_server(rule_processes=1)
+    pid = process_of(server)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    os.kill(pid, signal.SIGSTOP)
+    client.train([1], loss=[math.nan])
+    client.send(Event(0, "note", time.time_ns()))
+    client.send(Finish(1, time.time_ns(), "failed", 2, {"type": "ValueError"}))
+    run = server.pipeline.registry.active["r1"]
+    eventually(lambda: run.writers[0].event == 1, "the finish to be accepted")
+    assert server.rows()[0]["state"] == "running"
+    os.kill(pid, signal.SIGCONT)
+    client.acked(1, 1)
+    causes = [found.alert.diagnosis.cause for found in server.services.reader.alerts("r1")]
+    assert any("unstable before it failed" in cause for cause in causes)
+
+
+def test_batches_without_an_answer_count_as_backlog(
+    run_server: Start, dial: Dial, process_of: Any, eventually: Any
+) -> None:
+    """While a rule process does not answer, the server stops reading; then everything is acknowledged."""
+    server = run_server(rule_processes=1, backlog_bytes=100_000)
+    pid = process_of(server)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    os.kill(pid, signal.SIGSTOP)
+    for start in range(1, 101):
+        last = client.train([start], loss=[1.0], **{f"m{no}": [1.0] for no in range(20)})
+    eventually(lambda: server.health()["pressed"], "the backlog to be full")
+    assert server.health()["backlog_bytes"] < 200_000
+    os.kill(pid, signal.SIGCONT)
+    client.acked(last)
+    assert server.health()["backlog_bytes"] == 0
+
+
+def test_without_processes_the_server_evaluates_the_rules(
+    run_server: Start,
+    dial: Dial,
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """If a process cannot start, that is logged once and shown in health, and alerts fire as usual."""
+    monkeypatch.setattr(rule_process, "PROGRAM", "tocsin_server.absent")
+    monkeypatch.setattr(rule_processes, "PAUSE_S", 0.0)
+    server = run_server(rule_processes=1)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0, 1], loss=[1.0, math.nan]))
+    assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+    assert server.health()["rule_process_problem"] == "it ended before it was ready"
+    assert len([one for one in caplog.records if one.levelno >= logging.ERROR]) == 1
+
+
+def test_a_deleted_run_stores_no_late_answer(
+    run_server: Start, dial: Dial, process_of: Any, eventually: Any
+) -> None:
+    """A batch whose run is deleted before its answer arrives is not submitted."""
+    server = run_server(rule_processes=1)
+    pid = process_of(server)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    os.kill(pid, signal.SIGSTOP)
+    client.train([1], loss=[1.0])
+    run = server.pipeline.registry.active["r1"]
+    eventually(lambda: not run.turns.idle, "the batch to be accepted")
+    server.call(lambda: server.pipeline.changes.forget("r1"))
+    os.kill(pid, signal.SIGCONT)
+    eventually(lambda: run.turns.idle, "the answer")
+    assert (run.pending, run.evaluated_arrival) == (0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_the_server(start_server: Start, eventually: Any, number: signal.Signals) -> None:
+    """However the server ends, its rule processes end, too."""
+    server = start_server(TOCSIN_RULE_PROCESSES="2")
+    children = eventually(lambda: len(found := siege.rule_processes(server)) == 2 and found, "two processes")
+    server.stop(number)
+    assert not psutil.wait_procs(children, timeout=30)[1]
