@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groupKeys, groupsAt, groupsOf, meanOf, overlayGroups } from "../../web/lib/charts/groups.js";
+import {
+  groupKeys,
+  groupsAt,
+  groupsOf,
+  meanOf,
+  overlayGroups,
+  summary,
+} from "../../web/lib/charts/groups.js";
+import { pow2 } from "../../web/lib/format.js";
 import { STEPS } from "../../web/lib/charts/timeaxis.js";
 import { layerOf } from "./layers.js";
 
@@ -145,4 +153,9 @@ test("a deviation that reaches below zero keeps the logarithmic axis", () => {
   const layers = [curve([1, 1e-3]), curve([100, 1e-5])];
   const { plan } = overlayGroups({ axis: "auto" }, [gathered(layers)], null, "std", [0, 2], 100, false, 0);
   assert.equal(plan.log, true);
+});
+
+test("the loss scale of a group is a power of two where all runs agree", () => {
+  assert.equal(summary([65536, 65536, NaN], pow2).text, "2¹⁶");
+  assert.equal(summary([65536, 32768], pow2).text, "49\u202f152");
 });

@@ -2,11 +2,11 @@
 
 import { valueAt } from "../lib/charts/compare.js";
 import { summary } from "../lib/charts/groups.js";
-import { readoutAt } from "../lib/charts/readout.js";
+import { readoutAt, scaleReadout } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { metricOf } from "../lib/charts/sweep.js";
 import { number } from "../lib/exact.js";
-import { num } from "../lib/format.js";
+import { num, pow2 } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";
 import { xMetric } from "../lib/views/xaxis.js";
 
@@ -109,22 +109,33 @@ export function groupRowsOf(data, kinds) {
       values: kinds.map((kind) => ({
         title: kind.title,
         ...(data.many
-          ? summaryOfSums(data.sums.of(kind.name).find(({ group }) => group.id === id)?.series)
-          : summary(visible.flatMap((run) => newest(data, run, kind.name) ?? []))),
+          ? summaryOfSums(data.sums.of(kind.name).find(({ group }) => group.id === id)?.series, writer(kind))
+          : summary(
+              visible.flatMap((run) => newest(data, run, kind.name) ?? []),
+              writer(kind),
+            )),
       })),
     };
   });
 }
 
 /**
+ * Return how values of a kind are written: loss scales as powers of two.
+ *
+ * @param {Pick<import("../panels/panel.js").PanelKind, "read">} kind
+ */
+const writer = ({ read }) => (read === scaleReadout ? pow2 : num);
+
+/**
  * Return the newest values of a group that the server aggregated.
  *
  * @param {GroupSeries | undefined} series
+ * @param {(mean: number | null) => string} write
  */
-function summaryOfSums(series) {
+function summaryOfSums(series, write) {
   const { n = 0, mean = null, std = null, nonfinite = 0 } = series?.newest ?? {};
   return {
-    text: mean !== null ? num(number(mean)) : nonfinite ? "not finite" : "–",
+    text: mean !== null ? write(number(mean)) : nonfinite ? "not finite" : "–",
     soft: std ? `± ${num(number(std), 3)}` : "",
     bad: n && nonfinite ? `${nonfinite} of ${n + nonfinite} not finite` : "",
   };

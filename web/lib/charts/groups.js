@@ -420,12 +420,13 @@ function placeOf(xs, x, held) {
  * Return the mean and the sample standard deviation of the finite values, and how many are not finite.
  *
  * @param {number[]} values
+ * @param {(mean: number) => string} [write]
  */
-export function summary(values) {
+export function summary(values, write = num) {
   const { n, mean, spread } = moments(values.filter(Number.isFinite));
   const bad = values.length - n;
   return {
-    text: n ? num(mean) : bad ? "not finite" : "–",
+    text: n ? write(mean) : bad ? "not finite" : "–",
     soft: spread ? `± ${num(spread, 3)}` : "",
     bad: n && bad ? `${bad} of ${values.length} not finite` : "",
   };
