@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,11 @@ IMPORTED = {
 }
 """Trackers whose files are imported, and the kind of the runs."""
 NAMES = ("wandb", "mlflow", "trackio", "aim", "swanlab", "comet")
+CALLED = (
+    "import runpy, sys, tocsin; tocsin.mirror(sys.argv[2]); tocsin.watch('p', name='called-' + sys.argv[2]); "
+    "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""A script that calls ``tocsin.mirror`` and ``tocsin.watch`` and then does what another one does."""
 
 pytestmark = LONG
 
@@ -47,37 +53,45 @@ def imported(folder: Path, kind: str) -> list[list[Any]]:
     ]
 
 
+def environment(folder: Path, *names: str) -> dict[str, str]:
+    """Return the variables of a script that logs to these trackers."""
+    path = os.pathsep.join(map(str, [ROOT, *(FOLDER / name for name in names)]))
+    own = {"HOME": str(folder), "TRACKIO_DIR": str(folder), "WANDB_SILENT": "true"}
+    return {"PYTHONPATH": path, **own}
+
+
 class Pair:
     """The output of the script alone and under ``tocsin run``, and what arrived."""
 
     def __init__(self, name: str, tower: Tower, folder: Path) -> None:
         packages = FOLDER / name
         assert packages.is_dir(), f"Run `make build/stamps/trackers/{name}`."
-        path = os.pathsep.join(map(str, [ROOT, packages]))
-        environ = {
-            "PYTHONPATH": path,
-            "PYTHONWARNINGS": "ignore",
-            "WANDB_SILENT": "true",
-            "HOME": str(folder),
-        }
-        outputs = []
-        for place, command in (("alone", ()), ("watched", (*RUN, "--name", f"tracked-{name}"))):
-            (folder / place).mkdir()
-            own = {"TRACKIO_DIR": str(folder / place)}
-            line = (*command, sys.executable, SCRIPT, name, str(folder / place))
-            done = execute(*line, **address(tower), **environ, **own)
-            assert done.returncode == 0, done.stderr[-2000:]
-            outputs.append(json.loads(done.stdout))
-        self.alone, self.watched = outputs
+        self.tower, self.name, self.folder = tower, name, folder
+        self.alone = self.run("alone", sys.executable)
+        self.watched = self.run("watched", *RUN, "--name", f"watched-{name}", sys.executable)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(sys, "path", [*sys.path, str(packages)])  # of aimrocks, which reads Aim's files
             self.imported = imported(folder / "alone", IMPORTED[name]) if name in IMPORTED else []
         """Steps and values in the tracker's files."""
-        self.series: dict[str, list[list[Any]]] = {}
-        for record in tower.records(the_run(tower, f"tracked-{name}")["id"]):
+        self.series = self.arrived("watched")
+
+    def run(self, place: str, *command: str) -> Any:
+        """Return the output of the script, which this command runs."""
+        own = self.folder / place
+        own.mkdir()
+        environ = environment(own, self.name) | {"PYTHONWARNINGS": "ignore", **address(self.tower)}
+        done = execute(*command, SCRIPT, self.name, str(own), **environ)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout)
+
+    def arrived(self, place: str) -> dict[str, list[list[Any]]]:
+        """Return the steps and values of a run."""
+        found: dict[str, list[list[Any]]] = {}
+        for record in self.tower.records(the_run(self.tower, f"{place}-{self.name}")["id"]):
             for key, value in record["values"].items():
                 if key.startswith("train/"):
-                    self.series.setdefault(key, []).append([record["step"], value])
+                    found.setdefault(key, []).append([record["step"], value])
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +116,15 @@ def test_what_is_logged_arrives(pairs: Any, name: str) -> None:
     pair = pairs(name)
     for series, values in pair.watched["series"].items():
         assert pair.series[series] == values
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_of_mirror_does_the_same(pairs: Any, name: str) -> None:
+    """Without ``tocsin run``."""
+    pair = pairs(name)
+    called = pair.run("called", sys.executable, "-c", CALLED)
+    assert called["series"] == pair.alone["series"]
+    assert pair.arrived("called") == pair.series
 
 
 @pytest.mark.parametrize("name", IMPORTED)
@@ -131,15 +154,33 @@ def test_a_name_of_tocsin_and_a_tracker_is_recorded_once(
     shared_tower: Tower, tmp_path: Path, name: str
 ) -> None:
     """Where the values are equal; others have the tracker's name before theirs."""
-    script = str(Path(__file__).with_name("both.py"))
-    environ = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, FOLDER / name])), "TRACKIO_DIR": str(tmp_path)}
-    environ |= {"WANDB_SILENT": "true", "HOME": str(tmp_path), **address(shared_tower)}
-    done = execute(*RUN, "--name", f"both-{name}", sys.executable, script, name, str(tmp_path), **environ)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, list[float]] = {}
-    for record in shared_tower.records(the_run(shared_tower, f"both-{name}")["id"]):
-        for key, value in record["values"].items():
-            found.setdefault(key, []).append(value)
+    found, done = logged_twice(shared_tower, tmp_path, name)
     assert (found["equal"], found["other"]) == ([0.0, 0.125, 0.25, 0.375], [0.0, 1.0, 2.0, 3.0])
     assert (f"{name}/equal" in found, found[f"{name}/other"]) == (False, [0.5, 1.5, 2.5, 3.5])
     assert done.stderr.count("is logged both to tocsin and to") == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [("wandb", "mlflow"), ("trackio", "tensorboard")])
+def test_a_name_of_two_trackers_is_the_first_ones(
+    shared_tower: Tower, tmp_path: Path, first: str, second: str
+) -> None:
+    """The second one's values have its name before theirs."""
+    found, _ = logged_twice(shared_tower, tmp_path, first, second)
+    assert found["equal"] == found[f"{second}/equal"] == [0.0, 0.125, 0.25, 0.375]
+    assert (found["other"], found[f"{second}/other"]) == ([0.5, 1.5, 2.5, 3.5], [1.5, 2.5, 3.5, 4.5])
+    assert f"{first}/equal" not in found
+
+
+def logged_twice(
+    tower: Tower, folder: Path, *names: str
+) -> tuple[dict[str, list[float]], subprocess.CompletedProcess[str]]:
+    """Run a script that logs the same names to several trackers, or to tocsin and one; return its series."""
+    script, run = str(Path(__file__).with_name("both.py")), f"both-{'-'.join(names)}"
+    environ = environment(folder, *names) | address(tower)
+    done = execute(*RUN, "--name", run, sys.executable, script, str(folder), *names, **environ)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, list[float]] = {}
+    for record in tower.records(the_run(tower, run)["id"]):
+        for key, value in record["values"].items():
+            found.setdefault(key, []).append(value)
+    return found, done

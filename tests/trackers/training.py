@@ -267,6 +267,22 @@ class Comet:
         return series, others
 
 
+class TensorBoard:
+    """Its files are read in ``tests/hook/mirrors``; here it logs beside another tracker."""
+
+    def start(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+
+    def stop(self) -> None:
+        self.writer.close()
+
+
 TRACKERS: dict[str, Callable[[], Any]] = {
     "wandb": Wandb,
     "mlflow": MLflow,
@@ -274,6 +290,7 @@ TRACKERS: dict[str, Callable[[], Any]] = {
     "aim": Aim,
     "swanlab": SwanLab,
     "comet": Comet,
+    "tensorboard": TensorBoard,
 }
 
 
