@@ -299,12 +299,14 @@ class Run:
             self._reporter.warn(f"tocsin: run.{method}: arguments after the step are ignored")
         return values, step
 
-    def _refuse(self, method: str, what: str, got: Any, expected: str) -> None:
+    def _refuse(
+        self, method: str, what: str, got: Any, expected: str, result: str = "It is left out."
+    ) -> None:
         """Warn about a rejected argument and its type, once each and at most MESSAGES times."""
         if (method, what) not in self._refused and len(self._refused) < MESSAGES:
             self._refused.add((method, what))
             self._reporter.warn(
-                f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. It is left out."
+                f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. {result}"
             )
 
     @property
@@ -709,7 +711,13 @@ class Run:
         given = severity if level is None else getattr(level, "value", level)
         chosen = SEVERITIES.get(str(given).lower())
         if chosen is None:
-            self._refuse("alert", f'severity "{given}"', given, '"info", "warning" or "critical"')
+            self._refuse(
+                "alert",
+                f'severity "{given}"',
+                given,
+                '"info", "warning" or "critical"',
+                "The alert is a warning.",
+            )
         data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
         self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
 

@@ -240,6 +240,8 @@ class _Parser:
             return metric
         if sign == "~":
             self._expect(token, _KNOWN)
+        elif sign == ":" and (field := _field_like(name)):
+            self._expect(token, f"{field}:")
         free = word.lower()
         return lambda run: free in "\n".join((run.project, run.name, run.id, *run.tags)).lower()
 
@@ -302,6 +304,13 @@ _QUICK = (
     "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, "
     "and no repeated group"
 )
+
+
+def _field_like(name: str) -> str:
+    """Return the field that is meant by the beginning of its name, or by its plural; else an empty text."""
+    if len(name) < 2:
+        return ""
+    return next((field for field in _FIELDS if field.startswith(name) or name == f"{field}s"), "")
 
 
 def _is_quick(pattern: str) -> bool:

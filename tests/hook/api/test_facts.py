@@ -93,4 +93,4 @@ def test_an_unknown_severity_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
     with watched() as (run, outbox):
         run.alert("odd", severity="huge")
         assert outbox.events("alert")[0]["severity"] == "warning"
-    assert 'expected "info", "warning" or "critical"' in caplog.text
+    assert 'expected "info", "warning" or "critical". The alert is a warning.' in caplog.text

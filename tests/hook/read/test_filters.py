@@ -64,7 +64,7 @@ CASES = (
     "state:runinng", "state=run", "state!=lost", "-health:bad", "state:", "health=ok", "HEALTH:Crit",
     "mean10(val_loss)<0.5", "mean10(val_loss)<0.45", "mean20(val_loss)<1", "mean0(val_loss)<1",
     "mean1001(val_loss)<1", "mean1000(gone)<1", "mean(val_loss)<1", "a=val_loss<1", "min(val_loss)=",
-    "val_loss~1", 'a"b c', "-(config.lr>1) OR x",
+    "val_loss~1", 'a"b c', "-(config.lr>1) OR x", "stat:running", "tags:fp16", "h:x", "-proj:a",
 )  # fmt: skip
 SCRIPT = """
 import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
@@ -132,6 +132,15 @@ def test_a_problem_is_named_with_its_place() -> None:
 def test_a_value_that_a_field_never_has_is_named_with_the_possible_ones() -> None:
     expected = "state:running, stalled, lost, finished or failed"
     assert filter_problems("fp16 state:runinng") == [Problem(5, 18, expected)]
+
+
+@pytest.mark.parametrize(("text", "field"), [("stat:running", "state:"), ("tags:fp16", "tag:")])
+def test_text_before_a_colon_that_resembles_a_field_is_marked(text: str, field: str) -> None:
+    assert filter_problems(text) == [Problem(0, len(text), field)]
+
+
+def test_other_text_with_a_colon_is_free_text() -> None:
+    assert filter_problems("exp:3 https://x a:b") == []
 
 
 def test_configurations_are_needed_only_by_filters_that_use_them() -> None:

@@ -262,6 +262,8 @@ class Parser {
     const metric = this.#metric(token, word);
     if (metric) return metric;
     if (sign === "~") this.#expect(token, KNOWN);
+    const meant = sign === ":" && fieldLike(name);
+    if (meant) this.#expect(token, `${meant}:`);
     const free = word.toLowerCase();
     return (row) =>
       `${row.project}\n${row.name}\n${row.id}\n${row.tags.join("\n")}`.toLowerCase().includes(free);
@@ -335,6 +337,14 @@ class Parser {
 export const QUICK =
   "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, " +
   "and no repeated group";
+
+/**
+ * Return the field that is meant by the beginning of its name, or by its plural.
+ *
+ * @param {string} name
+ */
+const fieldLike = (name) =>
+  name.length > 1 && Object.keys(FIELDS).find((field) => field.startsWith(name) || name === `${field}s`);
 
 /**
  * Return whether a regular expression cannot take long: a filter may come from a link.
