@@ -7,6 +7,7 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -39,6 +40,8 @@ log = logging.getLogger("tocsin.rules")
 PROGRAM = "tocsin_server.runs.rule_worker"
 START_S = 60.0
 """Within this time, a process must be ready; a machine may be busy when the server starts."""
+HANG_S = 60.0
+"""A process that has answered nothing for so long, although messages wait for an answer, hangs."""
 END_S = 5.0
 """After the server closed the connection, a process has this long to end before it is killed."""
 Receiver = Callable[[Answer | None], None]
@@ -60,6 +63,8 @@ class RuleProcess(asyncio.Protocol):
         self._numbers, self._keys = count(1), count(1)
         self._receivers: dict[int, Receiver] = {}
         self._buffer = bytearray()
+        self._answered_at = 0.0
+        """Time on the monotonic clock of the newest answer, or of the message sent when none waited."""
         self._transport: asyncio.Transport | None = None
         self._closed = asyncio.Event()
         self._child: subprocess.Popen[bytes] | None = None
@@ -99,6 +104,10 @@ class RuleProcess(asyncio.Protocol):
         """The id of the process."""
         return None if self._child is None else self._child.pid
 
+    def is_hanging(self) -> bool:
+        """Return whether messages wait, and none was answered for :data:`HANG_S`."""
+        return bool(self._receivers) and time.monotonic() - self._answered_at > HANG_S
+
     # From the loop of the server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,7 +123,7 @@ class RuleProcess(asyncio.Protocol):
             if end > size:
                 break
             answer = answer_in(bytes(self._buffer[start + LENGTH : end]))
-            start = end
+            start, self._answered_at = end, time.monotonic()
             self._pass_on(self._receivers.pop(answer.no), answer)
         del self._buffer[:start]
 
@@ -156,6 +165,8 @@ class RuleProcess(asyncio.Protocol):
         if self._transport is None or not self.alive:
             self._loop.call_soon(receiver, None)
             return
+        if not self._receivers:
+            self._answered_at = time.monotonic()
         self._receivers[number] = receiver
         self._transport.write(body)
 

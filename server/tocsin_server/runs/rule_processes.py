@@ -73,7 +73,7 @@ class RuleProcesses:
             self._want(self._setting)
 
     def look(self, share: float) -> bool:
-        """Start processes if the rules keep a core busy; return whether runs may have to move.
+        """Start processes if rules keep a core busy, end hanging ones; return whether runs may have to move.
 
         Args:
             share: Time that the rules took since the last look, as a share of a core.
@@ -82,6 +82,10 @@ class RuleProcesses:
             self._busy_looks = self._busy_looks + 1 if share >= BUSY else 0
             if self._busy_looks >= BUSY_LOOKS and cores() > 1:
                 self._want(min(cores() - 1, MOST))
+        for process in self._live:
+            if process.is_hanging():
+                log.error("Rule process %s does not answer, so it is replaced.", process.pid)
+                process.kill()
         return bool(self._live)
 
     async def choose(self) -> RuleProcess | None:

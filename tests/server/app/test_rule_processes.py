@@ -106,6 +106,28 @@ def test_batches_without_an_answer_count_as_backlog(
     assert server.health()["backlog_bytes"] == 0
 
 
+def test_a_process_that_hangs_is_replaced(
+    run_server: Start,
+    dial: Dial,
+    process_of: Any,
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its runs continue in another process, and their alerts fire."""
+    server = run_server(rule_processes=1)
+    pid = process_of(server)
+    client = dial(server.base, "r1", server.token)
+    client.acked(client.train([0], loss=[1.0]))
+    os.kill(pid, signal.SIGSTOP)
+    last = client.train([1], loss=[math.nan])
+    monkeypatch.setattr(rule_process, "HANG_S", 0.0)
+    eventually(lambda: "does not answer" in caplog.text, "the process to be replaced")
+    monkeypatch.undo()
+    client.acked(last)
+    assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+
+
 def test_without_processes_the_server_evaluates_the_rules(
     run_server: Start,
     dial: Dial,
