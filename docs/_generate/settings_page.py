@@ -28,7 +28,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "handshake_",
         "head_",
         "body_",
-        "rule_state_",
+        "rule_",
     ),
     "Live pages": ("tick_", "heartbeat_", "subscriber_", "live_", "fleet_"),
 }

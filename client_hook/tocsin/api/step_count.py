@@ -1,6 +1,6 @@
-"""The step to which a value belongs that the script logs, whatever counts the steps of its run.
+"""The step to which a logged value belongs.
 
-The steps are counted by captured optimizers (the ledger), else by ``run.step``, else by ``log`` itself.
+Captured optimizers count the steps (in the ledger), else ``run.step`` does, else ``log`` itself.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def within(begin: Callable[[], AbstractContextManager[Any]], function: Callable[..., Any]) -> Any:
-    """Return the function, each call of which runs in a context of its own.
+    """Return the function so that each call runs in a new context.
 
     The context of a generator or a coroutine begins when it is first resumed and lasts until it ends. A
     generator keeps ``send`` and ``throw``; an asynchronous one is only iterated.

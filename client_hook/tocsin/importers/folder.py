@@ -25,11 +25,11 @@ MENTIONED = 3
 
 
 def skipped_text(root: Path, skipped: Sequence[Path]) -> str:
-    """Return a sentence that says which files are no training logs."""
+    """Return a sentence that names the first files that are not training logs."""
     names = [str(one.relative_to(root)) for one in skipped[:MENTIONED]]
     more = len(skipped) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more else "")
-    return f"{root}: {counted(len(skipped), 'file')} skipped, not known as training logs: {listed}"
+    return f"{root}: {counted(len(skipped), 'file')} skipped, not recognized as training logs: {listed}"
 
 
 @lru_cache(maxsize=1)

@@ -136,12 +136,12 @@ def check_hooks(framework: str, *more: str, events: Any = None) -> Callable[[Int
 
 
 def missing(framework: str, what: str, problem: str) -> None:
-    """Warn once that this version of a framework lacks something, so that a fact is not recorded.
+    """Warn once that this version of a framework lacks something, so that some values are not recorded.
 
     Args:
         framework: Name of its distribution.
         what: The hook point.
-        problem: What happened there.
+        problem: The error, or what is missing.
     """
     if (framework, what) not in _warned:
         _warned.add((framework, what))

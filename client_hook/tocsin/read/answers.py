@@ -43,7 +43,7 @@ class MetricSummary(msgspec.Struct, frozen=True):
     """Number of values; ``nonfinite`` of them are NaN, Inf or -Inf."""
     nonfinite: int = 0
     means: Dict[str, float] = {}
-    """Means of the newest values, by how many."""
+    """Means of the newest values, by the number of values, such as ``"10"``."""
 
 
 class Run(msgspec.Struct, frozen=True):

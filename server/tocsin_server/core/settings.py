@@ -110,8 +110,8 @@ class Settings:
     rule_state_pause_s: float = 1.0
     """Rule states are saved at most this often."""
     rule_processes: int = -1
-    """Processes that evaluate the rules; with 0, the server itself does. With -1, it starts one per core
-    beyond the first, at most 2, once the rules take a quarter of a core."""
+    """Number of processes that evaluate the rules; 0: the server itself evaluates them; -1: once they take a
+    quarter of a core, the server starts one process per core beyond the first, at most 2."""
     tick_ms: int = 100
     """How often browsers receive the new records of a run, at most; every 2000 ms while the server is
     behind."""

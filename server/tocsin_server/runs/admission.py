@@ -176,7 +176,7 @@ class Admission:
             try:
                 await asyncio.wait_for(run.turns.drained(), REGISTER_S)
             except TimeoutError as error:
-                expected = f"rules that take up what was sent within {REGISTER_S:g} s"
+                expected = f"rules that process earlier records within {REGISTER_S:g} s"
                 raise TryLaterError(expected, "no answer") from error
 
     def _see_to(self, call: Future[tuple[Registered, bool]], now_ns: int) -> None:

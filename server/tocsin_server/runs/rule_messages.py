@@ -2,7 +2,7 @@
 
 Both are the same version of the same program, so there is no protocol version. Arrays are sent as their
 bytes, so that every NaN arrives as it was. Findings are pickled: whatever a rule puts into them arrives with
-the same type.
+its type.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ PROGRAM = "tocsin_server.runs.rule_worker"
 START_S = 60.0
 """Within this time, a process must be ready; a machine may be busy when the server starts."""
 HANG_S = 60.0
-"""A process that has answered nothing for so long, although messages wait for an answer, hangs."""
+"""A process hangs if it has not answered for this long while messages wait for an answer."""
 END_S = 5.0
 """After the server closed the connection, a process has this long to end before it is killed."""
 Receiver = Callable[[Answer | None], None]
@@ -128,7 +128,7 @@ class RuleProcess(asyncio.Protocol):
         del self._buffer[:start]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everything that waits for an answer that there is none."""
+        """Pass None to everything that waits for an answer."""
         self.alive = False
         self._closed.set()
         receivers, self._receivers = list(self._receivers.values()), {}

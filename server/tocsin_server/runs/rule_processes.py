@@ -20,11 +20,11 @@ log = logging.getLogger("tocsin.rules")
 
 AUTOMATIC = -1
 BUSY = 0.25
-"""Share of a core that the rules take, from which on processes are worth their memory."""
+"""Share of a core that the rules take, above which processes are worth their memory."""
 BUSY_LOOKS = 3
-"""Number of looks in a row that must find so much, one per second."""
+"""Number of looks in a row, one per second, that must find this share."""
 MOST = 2
-"""Most processes that are started automatically: the event loop needs half as long as the rules."""
+"""Most processes that are started automatically: the event loop needs half as much CPU time as the rules."""
 LIVES, LIFE_S = 3, 60.0
 """After this many ends within so many seconds, the server evaluates the rules itself."""
 PAUSE_S = 0.5
@@ -50,7 +50,7 @@ class RuleProcesses:
         """
         self.restarts = 0
         self.problem: str | None = None
-        """Why the server evaluates the rules itself although it should not."""
+        """Why no more processes are started."""
         self._setting = setting
         self._command = command
         self._wanted = 0
@@ -73,7 +73,7 @@ class RuleProcesses:
             self._want(self._setting)
 
     def look(self, share: float) -> bool:
-        """Start processes if rules keep a core busy, end hanging ones; return whether runs may have to move.
+        """Start processes if the rules need them, and end hanging ones; return whether runs may have to move.
 
         Args:
             share: Time that the rules took since the last look, as a share of a core.

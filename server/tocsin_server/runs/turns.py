@@ -1,4 +1,4 @@
-"""Take what one run received in order: the next item begins once the one before is evaluated and submitted.
+"""Process the items of a run in order: the next begins once the previous one is evaluated and submitted.
 
 If the rules run in the server's process, each item is finished when :meth:`Turns.add` returns. Otherwise,
 items wait until the rule process has answered. Everything here runs on the event loop.
@@ -78,7 +78,7 @@ class Turns:
                 turn, self._size = self._queue.popleft()
                 try:
                     turn(self._finish)
-                except Exception as error:  # noqa: BLE001 - raised below; later items must not wait for ever
+                except Exception as error:  # noqa: BLE001 - raised below; later items must not wait indefinitely
                     failure = failure or error
                     self._release()
         finally:

@@ -102,5 +102,5 @@ def test_files_that_are_no_training_logs_are_named(tmp_path: Path) -> None:
         (tmp_path / name).write_text("{}")
     skipped: list[Path] = []
     assert not list(runs_in(tmp_path, skipped))
-    text = "4 files skipped, not known as training logs: a.json, b.json, c.json and 1 more"
+    text = "4 files skipped, not recognized as training logs: a.json, b.json, c.json and 1 more"
     assert skipped_text(tmp_path, skipped) == f"{tmp_path}: {text}"

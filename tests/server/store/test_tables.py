@@ -15,6 +15,7 @@ from tocsin_server.store import views
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.deletion_jobs import finish, mark_runs, on_database
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.rule_tables import custom_rule
 from tocsin_server.store.tables import RUN_TABLES
 
 SCALE = Path(__file__).resolve().parents[3] / "docs" / "internals" / "scale.md"
@@ -70,3 +71,10 @@ def test_the_commands_for_another_engine_name_every_table_of_runs() -> None:
     """docs/internals/scale.md distributes exactly these tables."""
     (listed,) = re.findall(r"ARRAY\[([^\]]+)\]\) AS name;\nSELECT create_reference", SCALE.read_text("utf-8"))
     assert set(re.findall(r"'(\w+)'", listed)) == {table.name for table in RUN_TABLES}
+
+
+def test_the_commands_for_another_engine_copy_every_other_table() -> None:
+    """docs/internals/scale.md keeps exactly the other tables whole on each machine."""
+    (_, listed) = re.findall(r"ARRAY\[([^\]]+)\]\) AS name;", SCALE.read_text("utf-8"))
+    others = set(custom_rule.metadata.tables) - {table.name for table in RUN_TABLES} - {"run"}
+    assert set(re.findall(r"'(\w+)'", listed)) == others

@@ -81,7 +81,7 @@ export class CompareMenu {
       pinned ? "Pin as a baseline" : "Unpin as a baseline",
       pinned
         ? `Everyone can compare runs of ${project} with this one, from the menu Compare.`
-        : `The run is no longer in the menu Compare of the runs of ${project}.`,
+        : `Runs of ${project} no longer offer this one in their menu Compare.`,
       pinned ? "Pin" : "Unpin",
       async () => {
         await this.#know((await this.api.pinBaseline(project, { run: this.id, pinned })).runs);

@@ -145,7 +145,7 @@ export class FleetBar {
     this.deleted.hidden = !away.deleted && !deleted;
     say(this.deleted, `Deleted ${int(away.deleted)}`);
     this.nothing.hidden = shown.length > 0;
-    say(this.nothing, loading ? "Loading the values of the filter." : this.#whyNone(all.length));
+    say(this.nothing, loading ? "Loading the values for the filter." : this.#whyNone(all.length));
   }
 
   /** @param {number} all */

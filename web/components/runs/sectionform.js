@@ -16,7 +16,7 @@ export function askSection(title, sections, move) {
   const known = sections.filter(({ key }) => key !== RANKS && key !== PINNED);
   const id = "known-sections";
   const input = textInput("", { list: id, maxlength: String(LONGEST), required: "" });
-  const name = field("section", "Section", input, "One of the page, or the name of a new one.");
+  const name = field("section", "Section", input, "An existing section, or a new name.");
   name.node.append(el("datalist", { id }, ...known.map((each) => el("option", { value: each.title }))));
   formDialog({
     title: `Move ${title}`,

@@ -91,7 +91,7 @@ export class Embeds {
   #revoke(id, title) {
     ask(
       `Revoke the link to ${title}?`,
-      "Pages that embed this chart show it no longer. This cannot be undone.",
+      "Pages that embed this chart will no longer show it. This cannot be undone.",
       "Revoke",
       async () => {
         await this.app.api.revokeEmbed(id);

@@ -92,7 +92,7 @@ def embed_chart(request: Request, run_id: str, wanted: NewEmbed, identity: Edito
 
 @router.get("/embeds", response_model=EmbedList)
 def list_embeds(request: Request, _identity: Editor) -> ExactJSON:
-    """List the links that were given out and show a chart now."""
+    """List the links that are still valid."""
     services = services_of(request)
     with services.reader.consistent() as connection:
         found = links(connection, int(time.time()))
@@ -112,7 +112,7 @@ def list_embeds(request: Request, _identity: Editor) -> ExactJSON:
 
 @router.delete("/embeds/{link_id}", status_code=204, response_class=Response)
 def revoke_embed(request: Request, link_id: str, identity: Editor) -> Response:
-    """Revoke a link: pages that embed its chart show it no longer."""
+    """Revoke a link: pages that embed its chart no longer show it."""
 
     def work(connection: Connection) -> EmbedLink | None:
         link = read_link(connection, link_id)

@@ -28,10 +28,10 @@ class ConnectionCounts(TypedDict):
 
 
 class WriterHealth(TypedDict):
-    """The way of a record from its socket to the database.
+    """The record path, from the socket to the database.
 
     ``failing``: why records cannot be stored. ``rule_process_problem``: why the server evaluates the rules
-    itself although ``rule_processes`` asks for processes.
+    itself although it should use rule processes.
     """
 
     backlog_bytes: int

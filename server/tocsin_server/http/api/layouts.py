@@ -28,7 +28,7 @@ OfPage = Annotated[Page, Query(description="Of run pages, or of comparisons.")]
 
 
 class NewLayout(Body):
-    """Pins, order, sizes, sections and custom charts as in the address of the page; empty: the standard."""
+    """The layout as in the address of the page; empty: the standard one."""
 
     layout: Annotated[str, Field(max_length=LONGEST)]
 
@@ -43,7 +43,7 @@ class LayoutReply(TypedDict):
 
 @router.get("/projects/{project:path}/layout", response_model=LayoutReply)
 def get_layout(request: Request, project: str, _identity: Reader, page: OfPage = "run") -> ExactJSON:
-    """Return the layout that pages of the project show at first."""
+    """Return the layout with which pages of the project open."""
     with services_of(request).database.reader.connect() as connection:
         found = read_layout(connection, project, page)
     if found is None:
@@ -55,7 +55,7 @@ def get_layout(request: Request, project: str, _identity: Reader, page: OfPage =
 def put_project_layout(
     request: Request, project: str, wanted: NewLayout, identity: Editor, page: OfPage = "run"
 ) -> ExactJSON:
-    """Save the layout of the project. A page whose address names a layout keeps that one."""
+    """Save the layout of the project. A page whose address contains a layout keeps that one."""
     now_ns = time.time_ns()
     layout = Layout(wanted.layout, actor_of(identity), now_ns)
 

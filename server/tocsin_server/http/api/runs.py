@@ -101,8 +101,8 @@ async def list_runs(
     means: Annotated[
         list[MeanOf] | None,
         Query(
-            description="Add the mean of so many of the newest values of a series to its entry in `metrics`, "
-            f"as in `10:val_loss`; at most {LONGEST_MEAN:,} values.",
+            description="Add a mean of the newest values of a series to its entry in `metrics`: "
+            f"`10:val_loss` is the mean of the newest 10; at most {LONGEST_MEAN:,}.",
             max_length=2 * MOST_METRICS,
         ),
     ] = None,
@@ -136,7 +136,7 @@ def _listed(services: Services) -> list[ListedRun]:
 
 
 def _averaged(means: list[str]) -> dict[str, set[int]]:
-    """Return by series of how many of its newest values a mean is asked for."""
+    """Return the numbers of newest values whose means are requested, by series."""
     found: dict[str, set[int]] = {}
     for text in means:
         count, _, name = text.partition(":")
