@@ -13,7 +13,7 @@ import { CUSTOM, PINNED, RANKS, SHUT_AT_FIRST } from "../lib/charts/sections.js"
 
 /** @typedef {import("../lib/charts/sections.js").Section} Section */
 
-/** How tests and style sheets name the sections whose keys are no prefixes. */
+/** Names for tests and style sheets of the sections whose keys aren't prefixes. */
 const NAMES = /** @type {Record<string, string>} */ ({
   [PINNED]: "pinned",
   [CUSTOM]: "custom",

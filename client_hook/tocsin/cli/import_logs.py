@@ -65,7 +65,7 @@ def import_runs(
         destination: The server, and time limits.
         project: Project of the runs; default: the tracker's, else the folder's name.
         advance: Called with the number of records read since the last call.
-        skipped: Receives the files of a folder that are no training logs.
+        skipped: Receives the files of a folder that are not training logs.
     """
     default = (root if root.is_dir() else root.resolve().parent).resolve().name or "imported"
     marks, has_delivered = Marks(), False

@@ -98,7 +98,7 @@ class _Waiting:
                 setattr(owner, name, original)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Begin, and call the hook that has taken the place of this one, because it sees this step too."""
+        """Begin, then call the hook that replaced this one, because the step is the first for it, too."""
         if self not in _waiting or not self._handles:
             return
         handle = self._handles.pop()

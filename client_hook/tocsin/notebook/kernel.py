@@ -24,7 +24,7 @@ def shell() -> Any:
 
 
 def notebook_name() -> str:
-    """Return the name of the notebook's file without its suffix; empty if this is no notebook or unknown.
+    """Return the name of the notebook's file without its suffix; empty outside a notebook or if unknown.
 
     VS Code puts the path into a variable of the notebook, Jupyter into the environment of its kernel.
     """

@@ -1,7 +1,7 @@
 """Join the modules and the style sheets of ``web/`` into the few files that a page loads.
 
-A run's page has about 160 modules. One by one, they are as many requests, and compress worse by a third. A
-script of this module has the modules that the same pages import: no page loads what it does not need, and
+A run's page has about 160 modules. One by one, they need as many requests, and compress worse by a third.
+So modules that the same pages import are joined into one script: no page loads what it does not need, and
 none loads a module twice. The sources stay as they are; there is no build step.
 """
 
@@ -31,7 +31,7 @@ PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
 GZIP_LEVEL, ZSTD_LEVEL = 9, 19
 _LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
 _COMMENT = re.compile(r"^[ \t]*//[^\n]*|/\*\*?\s.*?\*/", re.MULTILINE | re.DOTALL)
-"""A comment; with two slashes only on a line of its own. No text of a module looks like one."""
+"""A comment; with two slashes only on a separate line. No string of a module looks like one."""
 _INDENT = re.compile(r"\n\s+")
 _SHEETS = re.compile(r'(?:<link rel="stylesheet" href="/styles/\w+\.css" />\s*)+')
 _SHEET = re.compile(r'href="/(styles/\w+\.css)"')
@@ -62,7 +62,7 @@ class Joined:
     version: str
     files: Mapping[str, Packed]
     scripts: Mapping[str, tuple[str, ...]]
-    """Scripts of each module that is an entry, beside that of all pages."""
+    """Scripts of each module that is an entry, besides the one that all pages load."""
     index: str
     """``index.html`` with the joined files."""
 

@@ -23,7 +23,7 @@ def bundle(entry: Path) -> str:
     """Return a script that runs the module ``entry`` and all modules that it imports.
 
     Raises:
-        BundleError: A module cannot be joined, or needs an address of its own.
+        BundleError: A module cannot be joined, or needs its own address.
     """
     names: dict[Path, str] = {}
     parts: list[str] = []

@@ -217,7 +217,7 @@ class ActiveRun:
         """The accepted custom rules, and tunings of the built-in rules, for this run."""
         self.turns = Turns(waiting)
         self.dropped = False
-        """Whether the run has left memory, so that nothing of it may be submitted any more."""
+        """Whether the run was removed from memory, so that nothing more of it may be submitted."""
         self.check_waits = False
         """Whether a check by the watchdog waits for its turn."""
         self.series: set[str] = set()
@@ -320,7 +320,7 @@ class ActiveRun:
         self.heartbeat.event(event, now_ns)
 
     def begin(self, item: RecordBatch | RunEvent, now_ns: int) -> None:
-        """Take an item whose turn it is into the summary and the recent records."""
+        """Add an item whose turn it is to the summary and the recent records."""
         if isinstance(item, RunEvent):
             self._unsaved += 1
         else:

@@ -170,7 +170,7 @@ class Admission:
             raise TryLaterError("a working database", type(error).__name__) from error
 
     async def _evaluated(self, run_id: str) -> None:
-        """Wait for the rules, so that the end of the attempt before is submitted before the handshake."""
+        """Wait for the rules, so that the end of the previous attempt is submitted before the handshake."""
         run = self._registry.active.get(run_id)
         if run is not None and not run.turns.idle:
             try:

@@ -26,7 +26,7 @@ class Evaluated:
 
     findings: Sequence[Finding] = ()
     state: bytes | None = None
-    """The state of the rules after the item, if it was asked for."""
+    """The state of the rules after the item, if it was requested."""
     seconds: float = 0.0
     """How long the rules took."""
     crash: str = ""

@@ -312,7 +312,7 @@ class RunRegistry:
         return run
 
     async def reload_rules(self, run: ActiveRun) -> None:
-        """Load the rules of a run again, whose process ended. Everything submitted must be durable.
+        """Load the rules of a run again because their process ended. Everything submitted must be durable.
 
         Raises:
             LookupError: The run does not exist.

@@ -42,7 +42,7 @@ class ServerChanges:
         self._clock = clock
 
     def check(self, run: ActiveRun, check: Callable[[], None]) -> None:
-        """Check a run once everything that it accepted is evaluated; at most one check waits for that."""
+        """Check a run once everything accepted for it is evaluated; at most one check waits for that."""
 
         def begin() -> None:
             run.check_waits = False

@@ -23,7 +23,7 @@ FEWEST = 128
 _ARRAYS = [field.name for field in fields(SeriesLayer)][4:]
 
 Read = Callable[[float | None, float | None, Sequence[int], int], list[tuple[int, SeriesLayer, int]]]
-"""Reads columns between two steps, in so many buckets: (column, layer, bucket size in records)."""
+"""Reads columns between two steps in a number of buckets: (column, layer, bucket size in records)."""
 
 
 def decades(origin: float, start: float | None, stop: float, buckets: int) -> tuple[list[float], int]:

@@ -49,7 +49,7 @@ class MetricSummary(NamedTuple):
     n: int
     nonfinite: int
     means: Mapping[int, float] | None = None
-    """Means of the newest values of the writer that has ``last``, by how many values; None: not asked for."""
+    """Means of the newest values of the writer of ``last``, by the number of values; None: not requested."""
 
 
 class _Kept(NamedTuple):
@@ -290,7 +290,7 @@ def _joined(parts: Sequence[F64], depth: int) -> F64:
 
 
 def _means(newest: F64, counts: Collection[int] | None) -> dict[int, float] | None:
-    """Return the mean of the last values, by how many; NaN if one of them is NaN."""
+    """Return the means of the last values, by the number of values; NaN if one of them is NaN."""
     if not counts:
         return None
     with np.errstate(all="ignore"):

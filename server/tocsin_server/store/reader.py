@@ -119,7 +119,7 @@ class StoreReader:
     ) -> dict[str, dict[str, MetricSummary]]:
         """Return the newest, lowest and highest value of these series, by run and name.
 
-        ``means`` asks for means of so many of the newest values of a series.
+        ``means`` has, by series, the numbers of newest values whose means are returned.
         """
         with self._engine.begin() as connection:
             return self._summaries.read(connection, run_ids, names, means)

@@ -1,4 +1,4 @@
-/** The head above the metrics of a run: how many there are, a filter by name, Add chart and the layout. */
+/** The head above the metrics of a run: their number, a filter by name, Add chart and the layout. */
 
 import { el, say } from "../../browser/dom.js";
 import { counted } from "../../lib/format.js";

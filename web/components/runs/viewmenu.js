@@ -18,7 +18,7 @@ import { menu } from "../menu.js";
  */
 
 export class ViewMenu {
-  /** The view that was shown last, which can be changed. */
+  /** The saved view that was opened last, which can be changed. */
   #chosen = "";
 
   /** @param {Source} source */

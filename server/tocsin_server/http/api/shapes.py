@@ -96,8 +96,8 @@ class RunOutcome(TypedDict):
 class MetricSummary(TypedDict):
     """A series of a run: newest value and its step, and extremes of the finite values, null without any.
 
-    ``n`` counts values; ``nonfinite`` of them are NaN, Inf or -Inf. ``means`` has the mean of each number of
-    newest values that was asked for, of the attempt and rank that ``last`` is of.
+    ``n`` counts values; ``nonfinite`` of them are NaN, Inf or -Inf. ``means`` has the requested means by the
+    number of newest values, of the same attempt and rank as ``last``.
     """
 
     last: Number
