@@ -22,8 +22,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Limits": ("limit_",),
     "Record path": (
         "commit_",
+        "pack_",
         "backlog_",
         "flush_",
+        "messages_",
         "receive_",
         "handshake_",
         "head_",
