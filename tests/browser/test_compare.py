@@ -80,6 +80,28 @@ def test_runs_are_smoothed_as_on_the_run_page(tab: Any) -> None:
     assert means[1] == pytest.approx(sum(raw[:3]) / 3)
 
 
+def test_labels_beside_an_axis_do_not_overlap(tab: Any) -> None:
+    """The label of the NaN and Inf marks is above the highest number of the axis."""
+    loss = tab.page.locator('[data-series="loss"]').first
+    marks = loss.locator(".annotation-text")
+    expect(marks).to_have_text("NaN/Inf")
+    tops = [tick.bounding_box()["y"] for tick in loss.locator(".ytick text").all()]
+    label = marks.bounding_box()
+    assert tops
+    assert label["y"] + label["height"] <= min(tops)
+
+
+def test_runs_of_one_step_are_dots_at_it(shared_tower: Any, script: Callable[[str], str], tab: Any) -> None:
+    """The axis has room on both sides of the only step."""
+    with shared_tower.training(script("scripted"), "single", "r_single", "5", "1") as process:
+        assert process.wait(120) == 0
+    tab.page.goto(f"{shared_tower.base}/compare?run=r_single")
+    drawn = "document.querySelector('[data-series=loss] .plot').data"
+    dots = f"() => {drawn}.map((each) => [each.mode, ...each.x])"
+    tab.until(lambda: tab.page.evaluate(dots), [["markers", 5]])
+    assert tab.shown_range() == [4, 6]
+
+
 def test_only_settings_that_differ_are_listed(tab: Any) -> None:
     """The learning rate differs, the batch size does not, and a hostile key is text."""
     table = tab.page.get_by_label("Settings that differ")

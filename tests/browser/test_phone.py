@@ -24,7 +24,7 @@ WIDER = """(own) => [...document.querySelectorAll("body *")].filter((each) => {
     return width > 0 && right > innerWidth + 1 && !each.closest(own);
 }).map((each) => `${each.tagName}.${each.className}`).slice(0, 5)"""
 LOW = """(px) => [...document.querySelectorAll("main :is(.btn, .seg button, .routename), header button"),
-    ...document.querySelectorAll("main :is(input, select, summary)")]
+    ...document.querySelectorAll("main :is(input, select, summary, .comparetable a)")]
     .map((each) => [each, (each.closest("label") ?? each).getBoundingClientRect()])
     .filter(([each, { width, height }]) => width && height < px && each.checkVisibility())
     .filter(([each]) => !each.closest(".vh"))
@@ -150,7 +150,8 @@ def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> Non
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page = context.new_page()
     page.goto(named.login)
-    for address in ("/", "/alerts?state=all", "/silences", "/routes", "/settings", "/rules?rule=loss-spike"):
+    addresses = "/", "/alerts?state=all", "/silences", "/routes", "/settings", "/rules?rule=loss-spike"
+    for address in (*addresses, f"/compare?run={RUN}"):
         page.goto(named.base + address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate(LOW, TOUCH_PX) == [], address

@@ -22,6 +22,7 @@ import { GroupSums } from "./groupsums.js";
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
 const LOG_STEPS = logarithmic(STEPS);
+const SECOND_MS = 1000;
 
 export class Comparison {
   /** @type {Map<string, import("../lib/charts/timeaxis.js").Timeline | null>} */
@@ -309,6 +310,10 @@ export class Comparison {
       if (b > high) high = b;
     }
     if (logX || this.#anyLine()?.kind === "metric") return padded([low, high]);
+    if (low === high) {
+      const room = this.#anyLine()?.kind === "step" ? 1 : SECOND_MS;
+      return [low - room, high + room];
+    }
     return low < high ? [low, high + (high - low) * 0.02] : [0, 1];
   }
 

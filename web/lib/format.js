@@ -118,7 +118,7 @@ export function span(s) {
 }
 
 /**
- * Say how long ago something was; from ten hours on in whole hours, to fit where numbers stand in a row.
+ * Say how long ago something was; from 90 minutes on in whole hours, to fit where numbers stand in a row.
  *
  * @param {number | null | undefined} at_ms
  * @param {number} now_ms
@@ -126,7 +126,7 @@ export function span(s) {
 export function ago(at_ms, now_ms) {
   if (at_ms === null || at_ms === undefined || !at_ms) return "–";
   const seconds = (now_ms - at_ms) / 1000;
-  const unit = seconds < 36_000 ? 1 : 3600;
+  const unit = seconds < 5_400 ? 1 : 3600;
   return seconds < 3 ? "now" : `${span(unit * Math.round(seconds / unit))} ago`;
 }
 

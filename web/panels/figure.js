@@ -184,7 +184,7 @@ const separator = ({ edge }) => ({
 
 /** @param {import("../lib/charts/picture.js").RailLabel} label */
 const railLabel = ({ text, middle }) => ({
-  text: text.replace("/", "<br>"), // a line for each row of marks
+  text,
   xref: "paper",
   yref: "paper",
   x: 0,
@@ -320,6 +320,7 @@ function lineTrace(line, ink, held) {
     line: style,
     connectgaps: false,
     hoverinfo: "skip",
+    cliponaxis: !dots, // the value of a run's only step is at the edge
   };
 }
 

@@ -37,7 +37,7 @@ import { axisPlan } from "./valueaxis.js";
  *   its groups; most: values that one point stands for; left: says how many have no place on the x axis
  * @typedef {{ top: number, bottom: number }} Rails shares of the panel beyond the ends of the axis
  * @typedef {{ text: string, edge: number, middle: number }} RailLabel shares of the panel's height: where the
- *   values end, and the middle of the marks
+ *   values end, and the middle of the text
  */
 
 /** A mark is nine pixels wide; marks closer than that are merged. */
@@ -46,6 +46,8 @@ const SKIP_PX = 2;
 /** Shares of the panel reserved for marks, if there are any. */
 const RAIL_TOP = 0.2;
 const RAIL_BOTTOM = 0.14;
+/** Where a label is between the edge of the panel and the axis: away from the axis, whose end has a tick. */
+const LABEL_AT = 0.3;
 /** Without marks: room for the line's own width, so that the edge doesn't cut it. */
 const EDGE = 0.03;
 
@@ -315,8 +317,8 @@ export function railLabels({ marks, skips, rails }) {
   const above = [has("nan") && "NaN", has("pinf", "ninf") && "Inf"].filter(Boolean).join("/");
   const below = has("zero", "negative") ? "≤ 0" : skips.length ? "skip" : "";
   return [
-    { text: above, edge: 1 - rails.top, middle: 1 - rails.top / 2 },
-    { text: below, edge: rails.bottom, middle: rails.bottom / 2 },
+    { text: above, edge: 1 - rails.top, middle: 1 - rails.top * LABEL_AT },
+    { text: below, edge: rails.bottom, middle: rails.bottom * LABEL_AT },
   ].filter((label) => label.text);
 }
 
