@@ -26,7 +26,7 @@ BUSY_LOOKS = 3
 MOST = 2
 """Most processes that are started automatically: the event loop needs half as much CPU time as the rules."""
 LIVES, LIFE_S = 3, 60.0
-"""After this many ends within so many seconds, the server evaluates the rules itself."""
+"""After this many ends within so many seconds, or failed starts in a row, the server evaluates the rules."""
 PAUSE_S = 0.5
 """Pause before a process is started again, times the number of recent ends."""
 
@@ -127,23 +127,28 @@ class RuleProcesses:
             self._want(self._wanted)
 
     async def _start_missing(self) -> None:
+        failed = 0
         while len(self._live) < self._wanted:
             self._ends = [ended for ended in self._ends if time.monotonic() - ended < LIFE_S]
             if len(self._ends) >= LIVES:
                 self._give_up("they ended repeatedly")
                 return
-            await asyncio.sleep(PAUSE_S * len(self._ends))
-            process = RuleProcess(self._ended)
+            await asyncio.sleep(PAUSE_S * (len(self._ends) + failed))
             try:
-                await process.start(self._command)
+                self._live.append(await self._started_process())
             except RuleProcessError as error:
-                self._ends.append(time.monotonic())
-                if len(self._ends) >= LIVES:
+                failed += 1  # in a row, however long each start takes
+                if failed == LIVES:
                     self._give_up(str(error))
-                continue
-            self._children.add(process)
-            if process.alive:
-                self._live.append(process)
+                    return
+
+    async def _started_process(self) -> RuleProcess:
+        process = RuleProcess(self._ended)
+        await process.start(self._command)
+        self._children.add(process)
+        if not process.alive:
+            raise RuleProcessError("it ended as soon as it was ready")
+        return process
 
     def _give_up(self, reason: str) -> None:
         self._wanted, self.problem = 0, reason
