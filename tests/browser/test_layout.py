@@ -47,6 +47,15 @@ def choose(tab: Any, item: str) -> None:
     tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
 
 
+def test_the_description_is_cut_before_the_name(tab: Any) -> None:
+    """The four vital signs, with descriptions that are too long."""
+    cut = """(part) => [...document.querySelectorAll(`.vitals .panelhead ${part}`)]
+        .filter((each) => each.scrollWidth > each.clientWidth).length"""
+    longer = "document.querySelectorAll('.vitals .extra').forEach((each) => each.append(' long'.repeat(99)))"
+    tab.page.evaluate(longer)
+    assert [tab.page.evaluate(cut, part) for part in (".extra", "h3")] == [4, 0]
+
+
 def test_a_corner_resizes_a_chart(tab: Any) -> None:
     """Both columns and a height; the address has them, and a reload keeps them."""
     box = chart(tab).bounding_box()

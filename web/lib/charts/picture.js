@@ -44,8 +44,7 @@ import { axisPlan } from "./valueaxis.js";
 export const MARK_PX = 9;
 const SKIP_PX = 2;
 /** Shares of the panel reserved for marks, if there are any. */
-const RAIL_TOP = 0.2;
-const RAIL_BOTTOM = 0.14;
+const RAIL = 0.2;
 /** Where a label is between the edge of the panel and the axis: away from the axis, whose end has a tick. */
 const LABEL_AT = 0.3;
 /** Without marks: room for the line's own width, so that the edge doesn't cut it. */
@@ -301,8 +300,8 @@ export function leftOut(parts, without) {
 export function railsOf(marks, skips) {
   const low = (/** @type {Mark} */ { kind }) => kind === "zero" || kind === "negative";
   return {
-    top: marks.some((mark) => !low(mark)) ? RAIL_TOP : EDGE,
-    bottom: skips || marks.some(low) ? RAIL_BOTTOM : EDGE,
+    top: marks.some((mark) => !low(mark)) ? RAIL : EDGE,
+    bottom: skips || marks.some(low) ? RAIL : EDGE,
   };
 }
 
