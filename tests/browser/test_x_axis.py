@@ -56,6 +56,22 @@ def choose(tab: Any, metric: str) -> None:
     tab.page.wait_for_url("**x=metric*")
 
 
+def test_the_chart_of_a_scale_that_a_run_lacks_is_never_shown_open(tab: Any) -> None:
+    """From the first frame on, the learning rate is where it stays."""
+    tab.page.add_init_script("""
+        window.places = new Set();
+        const look = () => {
+            const rate = document.querySelector('[data-series="lr"]');
+            const loss = document.querySelector('[data-series="loss"]');
+            if (rate?.checkVisibility({ visibilityProperty: true }))
+                places.add(rate.offsetTop - loss.offsetTop);
+            requestAnimationFrame(look);
+        };
+        look();""")
+    tab.open_run("o_whole")
+    assert len(tab.page.evaluate("[...places]")) == 1
+
+
 def test_a_metric_is_the_x_axis_of_all_charts_of_a_run(tab: Any) -> None:
     """Each loss is at the tokens of its step; the address has the choice, and a reload keeps it."""
     tab.open_run("o_whole")

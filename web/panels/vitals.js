@@ -98,7 +98,7 @@ export class Vitals {
     const label = el("span");
     const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.node = el(
-      "section.card.vitals",
+      "section.card.vitals.is-loading",
       {
         tabindex: "0",
         "aria-label": "Vital signs on one step axis. Arrow keys move the cross line, Escape releases it.",
@@ -130,6 +130,7 @@ export class Vitals {
   /** @param {import("./plot.js").Plots} plots */
   draw(plots) {
     const { reported } = this.source.scene();
+    this.node.classList.toggle("is-loading", reported === null);
     for (const panel of this.panels.slice(0, -1)) {
       panel.absent(reported !== null && !reported.has(panel.kind.name));
     }
