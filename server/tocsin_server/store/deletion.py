@@ -21,8 +21,10 @@ from sqlalchemy import (
 
 from tocsin_server.store import outbox
 from tocsin_server.store.row_builder import upsert
-from tocsin_server.store.tables import RUN_TABLES, deletion, project, run
+from tocsin_server.store.tables import RUN_TABLES, deletion, embed_link, project, run
 
+OF_A_RUN = (*RUN_TABLES, embed_link)
+"""Every table with rows of a run. Links have a key of their own, so their table is not divided by runs."""
 ROWS_AT_ONCE = 256
 """Rows that one transaction deletes: a few milliseconds, because acks wait for it."""
 _SCHEDULED = select(deletion.c.run_id).where(deletion.c.run_id == bindparam("of_run"))
@@ -124,7 +126,7 @@ def has_begun(connection: Connection, run_id: str) -> bool:
 
 def sweep(connection: Connection, run_id: str, rows: int = ROWS_AT_ONCE) -> bool:
     """Delete at most ``rows`` rows of the run; return whether there may be more."""
-    for table in RUN_TABLES:
+    for table in OF_A_RUN:
         gone = _erase(connection, table, run_id, rows)
         if gone == rows:
             return True

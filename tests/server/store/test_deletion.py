@@ -12,7 +12,7 @@ from tests.server.store.whole_run import rows_of, write_run
 from tocsin_server.store import deletion
 from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import mark_on, mark_runs
-from tocsin_server.store.tables import RUN_TABLES, metadata, run
+from tocsin_server.store.tables import metadata, run
 from tocsin_server.store.writer import StoreWriter
 
 KEPT = {"deletion"}
@@ -37,7 +37,7 @@ def test_a_deleted_run_leaves_no_row_in_any_table(
 def test_every_table_that_names_a_run_is_emptied() -> None:
     """The test reads the schema, so that a new table cannot be forgotten."""
     naming = {table.name for table in metadata.sorted_tables if "run_id" in table.c}
-    assert naming - KEPT == {table.name for table in RUN_TABLES}
+    assert naming - KEPT == {table.name for table in deletion.OF_A_RUN}
 
 
 def test_a_piece_is_bounded(database: Database, store: StoreWriter, admit: Any, put: Any) -> None:

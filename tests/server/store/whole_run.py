@@ -32,8 +32,16 @@ from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.compactor import pack_tail
 from tocsin_server.store.database import Database
+from tocsin_server.store.embed_links import EmbedLink, add_link
 from tocsin_server.store.registration import Registered, register
-from tocsin_server.store.tables import acknowledgement, group_member, metadata, notified_alert, run
+from tocsin_server.store.tables import (
+    acknowledgement,
+    embed_link,
+    group_member,
+    metadata,
+    notified_alert,
+    run,
+)
 from tocsin_server.store.writer import StoreWriter
 
 QUIET_NAN, SIGNALLING_NAN = (
@@ -44,7 +52,7 @@ NASTY = [math.nan, QUIET_NAN, SIGNALLING_NAN, math.inf, -math.inf, -0.0, 5e-324,
 """Values that must be preserved bit by bit; two NaNs have payloads."""
 SERIES = 5
 """Pairs of a writer and one of its series."""
-DELIVERED = (group_member, notified_alert)
+DELIVERED = (group_member, notified_alert, embed_link)
 """Tables that belong to the installation: their rows are deleted with the run, but not exported."""
 LATE = 41
 """Records after the seal."""
@@ -132,12 +140,13 @@ def _ring(store: StoreWriter, run_id: str, who: Writer) -> None:
 
 
 def _notify(connection: Connection, run_id: str) -> None:
-    """Store a notification and an acknowledgement of an alert."""
+    """Store a notification and an acknowledgement of an alert, and a link to a chart."""
     key = {"run_id": run_id, "fingerprint": "f1", "episode": 1}
     taken = {"at_ns": 430, "actor": "ann", "note": "mine", "undone": False}
     connection.execute(acknowledgement.insert(), key | taken)
     connection.execute(group_member.insert(), key | {"group_id": "g1", "notified_level": 2})
     connection.execute(notified_alert.insert(), key | {"notification_id": "n1", "state": "firing"})
+    add_link(connection, EmbedLink(f"link-{run_id}", run_id, "loss", "ann", 440, 2**40), 0)
 
 
 def rows_of(database: Database, run_id: str) -> dict[str, int]:
