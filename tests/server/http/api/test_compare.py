@@ -82,8 +82,9 @@ def test_a_line_equals_the_routes_of_one_run(
         assert placed(line) == {
             name: [single(layer) for layer in layers] for name, layers in alone["series"].items()
         }
-        for name in ("cursor", "first_step", "last_step"):
+        for name in ("first_step", "last_step"):
             assert line[name] == alone[name]
+        assert 0 <= line["cursor"] <= alone["cursor"]  # the watchdog may report the silent run in between
         detail = server.get(f"/runs/{run.run}")
         assert [line[name] for name in DETAILS] == [detail[name] for name in DETAILS]
         assert line["names"] == [series["name"] for series in detail["series"]]
