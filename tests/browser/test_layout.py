@@ -117,8 +117,8 @@ def test_a_chart_is_dragged_to_another_section(tab: Any) -> None:
     assert "in=" not in tab.page.url
 
 
-def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
-    """A reload does not show that of the project instead."""
+def show_standard_layout(tab: Any) -> None:
+    """Save a layout with a pinned chart, and show the standard layout for another run."""
     choose(tab, "Pin to the top")
     save(tab)
     tab.open_run(OTHER)
@@ -126,6 +126,11 @@ def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
     tab.page.get_by_role("button", name="Layout", exact=True).click()
     tab.page.get_by_role("menuitemradio", name="Standard layout").click()
     tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
+
+
+def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
+    """A reload does not show that of the project instead."""
+    show_standard_layout(tab)
     tab.page.reload()
     chart(tab)
     tab.page.get_by_role("button", name="Layout", exact=True).click()
@@ -149,13 +154,7 @@ def test_a_layout_has_the_x_axis(tab: Any) -> None:
 
 def test_the_standard_layout_comes_back(tab: Any) -> None:
     """From the menu, for this page; saved, for all users."""
-    choose(tab, "Pin to the top")
-    save(tab)
-    tab.open_run(OTHER)
-    tab.page.locator('[data-section="pinned"]').wait_for()
-    tab.page.get_by_role("button", name="Layout", exact=True).click()
-    tab.page.get_by_role("menuitemradio", name="Standard layout").click()
-    tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
+    show_standard_layout(tab)
     save(tab)
     tab.open_run(RUN)
     chart(tab)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -26,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tocsin_server.core.origins import split_host
 from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
-from tocsin_server.http.joined import FOLDER, JoinedFiles
+from tocsin_server.http.joined import FOLDER, JoinedFiles, Packed
 from tocsin_server.http.plotlyjs import PlotlyJS
 from tocsin_server.http.zstd import accepts_zstd
 
@@ -244,15 +245,8 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
         packed = now.files.get(path)
         if packed is None:
             raise HTTPException(404)
-        headers = {"vary": "Accept-Encoding"} | (IMMUTABLE if name == now.version else REVALIDATED)
-        body = packed.text
-        if accepts_zstd(request.headers):
-            body = await anyio.to_thread.run_sync(lambda: packed.zstd)
-            headers["content-encoding"] = "zstd"
-        elif "gzip" in request.headers.get("accept-encoding", ""):
-            body = await anyio.to_thread.run_sync(lambda: packed.gzipped)
-            headers["content-encoding"] = "gzip"
-        return Response(body, media_type=packed.media_type, headers=headers)
+        kept = IMMUTABLE if name == now.version else REVALIDATED
+        return await anyio.to_thread.run_sync(_packed_response, packed, request.headers, kept)
 
     for path in (*DEEP_LINKS, "/index.html"):
         router.routes.append(Route(path, page, methods=["GET"]))
@@ -261,6 +255,17 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
     router.routes.append(Route(VERSIONED + "{version}/{path:path}", versioned, methods=["GET"]))
     router.routes.append(Route("/{path:path}", file, methods=["GET"]))
     return router
+
+
+def _packed_response(packed: Packed, asked: Headers, kept: Mapping[str, str]) -> Response:
+    """Return a joined file in the best encoding that the client accepts, compressed once."""
+    body, encoding = packed.text, {}
+    if accepts_zstd(asked):
+        body, encoding = packed.zstd, {"content-encoding": "zstd"}
+    elif "gzip" in asked.get("accept-encoding", ""):
+        body, encoding = packed.gzipped, {"content-encoding": "gzip"}
+    headers = {"vary": "Accept-Encoding", **kept, **encoding}
+    return Response(body, media_type=packed.media_type, headers=headers)
 
 
 def _by_a_person(request: Request) -> bool:

@@ -39,6 +39,21 @@ def process_of(eventually: Any) -> Callable[[Any], int]:
     return found
 
 
+@pytest.fixture
+def stopped(run_server: Start, dial: Dial, process_of: Any) -> Start:
+    """``stopped(**settings)``: a server, a client with a stored record, and its stopped rule process."""
+
+    def begin(**settings: Any) -> tuple[Any, Any, int]:
+        server = run_server(rule_processes=1, **settings)
+        pid = process_of(server)
+        client = dial(server.base, "r1", server.token)
+        client.acked(client.train([0], loss=[1.0]))
+        os.kill(pid, signal.SIGSTOP)
+        return server, client, pid
+
+    return begin
+
+
 def alerts(server: Any, run: str) -> list[tuple[str, str]]:
     return [(found.alert.rule, found.alert.state.value) for found in server.services.reader.alerts(run)]
 
@@ -67,15 +82,9 @@ def test_a_run_moves_to_a_process_between_two_batches(
     assert len(processes.live) == 1
 
 
-def test_a_finish_waits_for_the_findings_before_it(
-    run_server: Start, dial: Dial, process_of: Any, eventually: Any
-) -> None:
+def test_a_finish_waits_for_the_findings_before_it(stopped: Start, eventually: Any) -> None:
     """Behind a batch without an answer, events and the end of the run keep their order."""
-    server = run_server(rule_processes=1)
-    pid = process_of(server)
-    client = dial(server.base, "r1", server.token)
-    client.acked(client.train([0], loss=[1.0]))
-    os.kill(pid, signal.SIGSTOP)
+    server, client, pid = stopped()
     client.train([1], loss=[math.nan])
     client.send(Event(0, "note", time.time_ns()))
     client.send(Finish(1, time.time_ns(), "failed", 2, {"type": "ValueError"}))
@@ -88,15 +97,9 @@ def test_a_finish_waits_for_the_findings_before_it(
     assert any("unstable before it failed" in cause for cause in causes)
 
 
-def test_batches_without_an_answer_count_as_backlog(
-    run_server: Start, dial: Dial, process_of: Any, eventually: Any
-) -> None:
+def test_batches_without_an_answer_count_as_backlog(stopped: Start, eventually: Any) -> None:
     """While a rule process does not answer, the server stops reading; then everything is acknowledged."""
-    server = run_server(rule_processes=1, backlog_bytes=100_000)
-    pid = process_of(server)
-    client = dial(server.base, "r1", server.token)
-    client.acked(client.train([0], loss=[1.0]))
-    os.kill(pid, signal.SIGSTOP)
+    server, client, pid = stopped(backlog_bytes=100_000)
     for start in range(1, 101):
         last = client.train([start], loss=[1.0], **{f"m{no}": [1.0] for no in range(20)})
     eventually(lambda: server.health()["pressed"], "the backlog to be full")
@@ -107,19 +110,13 @@ def test_batches_without_an_answer_count_as_backlog(
 
 
 def test_a_process_that_hangs_is_replaced(
-    run_server: Start,
-    dial: Dial,
-    process_of: Any,
+    stopped: Start,
     eventually: Any,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its runs continue in another process, and their alerts fire."""
-    server = run_server(rule_processes=1)
-    pid = process_of(server)
-    client = dial(server.base, "r1", server.token)
-    client.acked(client.train([0], loss=[1.0]))
-    os.kill(pid, signal.SIGSTOP)
+    server, client, _ = stopped()
     last = client.train([1], loss=[math.nan])
     monkeypatch.setattr(rule_process, "HANG_S", 0.0)
     eventually(lambda: "does not answer" in caplog.text, "the process to be replaced")
@@ -146,15 +143,9 @@ def test_without_processes_the_server_evaluates_the_rules(
     assert len([one for one in caplog.records if one.levelno >= logging.ERROR]) == 1
 
 
-def test_a_deleted_run_stores_no_late_answer(
-    run_server: Start, dial: Dial, process_of: Any, eventually: Any
-) -> None:
+def test_a_deleted_run_stores_no_late_answer(stopped: Start, eventually: Any) -> None:
     """A batch whose run is deleted before its answer arrives is not submitted."""
-    server = run_server(rule_processes=1)
-    pid = process_of(server)
-    client = dial(server.base, "r1", server.token)
-    client.acked(client.train([0], loss=[1.0]))
-    os.kill(pid, signal.SIGSTOP)
+    server, client, pid = stopped()
     client.train([1], loss=[1.0])
     run = server.pipeline.registry.active["r1"]
     eventually(lambda: not run.turns.idle, "the batch to be accepted")
