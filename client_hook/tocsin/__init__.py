@@ -133,7 +133,7 @@ def watch(
             steps, except runs with ``optimizers=``.
 
     Returns:
-        The run; also a context manager that finishes it.
+        The run. ``with`` and ``async with`` finish it at their end.
     """
     return _begin(**locals())  # all parameters by name
 
@@ -167,7 +167,7 @@ def init(project: str | None = None, **options: Any) -> Run | NoRun:
         options: Arguments of :func:`watch` and of ``wandb.init``.
 
     Returns:
-        The run; also a context manager that finishes it.
+        The run. ``with`` and ``async with`` finish it at their end.
     """
     if is_disabled():
         return _begin(project, **{"name": None, "config": None, **options})

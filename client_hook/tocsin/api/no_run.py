@@ -71,3 +71,9 @@ class NoRun:
 
     def __exit__(self, *error: object) -> None:
         return None
+
+    async def __aenter__(self) -> NoRun:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return None

@@ -848,6 +848,13 @@ class Run:
         )
         self.finish(error=None if is_regular else error)
 
+    async def __aenter__(self) -> Run:
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """End the run as ``with`` does, on the thread of the event loop, because capture belongs to it."""
+        self.__exit__(*raised)
+
 
 def _of(given: Any, name: Any) -> Any:
     """Return what was given for all metrics, or for this one."""

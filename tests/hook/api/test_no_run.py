@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import subprocess
@@ -73,3 +74,13 @@ def test_the_body_of_a_phase_and_of_the_run_itself_go_on() -> None:
     assert done == [{"step": 0}]
     with pytest.raises(ValueError, match="the script's own"), NoRun():
         raise ValueError("the script's own")
+
+
+def test_async_with_works_as_for_a_run() -> None:
+    """A coroutine needs no special case either."""
+
+    async def train() -> bool:
+        async with NoRun() as run:
+            return type(run) is NoRun
+
+    assert asyncio.run(train())

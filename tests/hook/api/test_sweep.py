@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.hook.api.test_startup import process
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
+from tocsin.api.run import Run
 from tocsin.capture import patching
 from tocsin.core.process_state import active_runs
 
@@ -55,6 +59,23 @@ def test_a_watch_finishes_the_run_before_it() -> None:
     assert first.closed == [("finished", None)]
     assert second.closed == []
     assert len(patching.attached) == 1
+
+
+@pytest.mark.parametrize("error", [None, ValueError("bad")])
+def test_async_with_is_the_same_run_and_ends_it(error: Exception | None) -> None:
+    """A training in a coroutine; its exception is raised unchanged and fails the run."""
+    sender, given = KeptSender(), []
+
+    async def train() -> None:
+        async with watch(KeptOutbox(), sender) as run:
+            given.append(run)
+            if error is not None:
+                raise error
+
+    with nullcontext() if error is None else pytest.raises(ValueError, match="bad"):
+        asyncio.run(train())
+    assert type(given[0]) is Run
+    assert [state for state, _ in sender.closed] == ["finished" if error is None else "failed"]
 
 
 def test_scalers_are_numbered_in_each_run() -> None:
