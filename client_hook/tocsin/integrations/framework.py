@@ -129,7 +129,7 @@ def check_hooks(framework: str, *more: str, events: Any = None) -> Callable[[Int
         hooks = [name for name in public if hasattr(vars(integration)[name], "_is_guarded")]
         for name in (*hooks, *more):
             if Absent not in owners and not any(hasattr(owner, name) for owner in owners):
-                missing(framework, f"{integration.__name__}.{name}", "this version does not call it")
+                missing(framework, f"{integration.__name__}.{name}", "this version never calls it")
         return integration
 
     return check
@@ -146,7 +146,7 @@ def missing(framework: str, what: str, problem: str) -> None:
     if (framework, what) not in _warned:
         _warned.add((framework, what))
         LOG.warning(
-            "tocsin: %s %s: %s failed: %s. What it reports is not recorded; everything else is.",
+            "tocsin: %s %s: %s cannot be used: %s. Its values are not recorded; all others are.",
             framework,
             version_of(framework),
             what,

@@ -178,6 +178,6 @@ def planned_steps(model: Any) -> int | None:
             first = max(model.learning_starts - model.num_timesteps, 0) // collected
         rollouts = math.ceil((model._total_timesteps - model.num_timesteps) / collected)
     except Exception as error:
-        missing(FRAMEWORK, "the length of the training", repr(error))
+        missing(FRAMEWORK, "the number of planned steps", repr(error))
         return None
     return updates_of(model) + int(max(rollouts - first, 0) * updates)

@@ -116,7 +116,7 @@ def lengths(trainer: Any) -> tuple[int, int | None]:
             return done, None
         return done, done + optimizer_steps(first, last, warmup, trainer.accumulate)
     except Exception as error:
-        missing(FRAMEWORK, "the length of the training", repr(error))
+        missing(FRAMEWORK, "the number of planned steps", repr(error))
         return 0, None
 
 

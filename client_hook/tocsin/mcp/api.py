@@ -22,7 +22,7 @@ class Api(Protocol):
         """Return the JSON that a GET returns. A parameter may be a list. Raises ApiError."""
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the JSON that a POST returns. Raises ApiError."""
+        """Return the JSON that a POST returns, a list if it returns JSON Lines. Raises ApiError."""
 
 
 def named(given: str) -> str:

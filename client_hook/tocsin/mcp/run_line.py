@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -25,14 +25,24 @@ async def find_run(api: Api, given: str) -> dict[str, Any]:
     except ApiError as error:
         if error.status != 404:
             raise
+    (known,) = await ids_of(api, [given])
+    return dict(await api.get(f"/runs/{named(known)}", {}))
+
+
+async def ids_of(api: Api, names: Sequence[str]) -> list[str]:
+    """Return the id of the newest run of each name. Raises ApiError, with similar names."""
     rows = (await api.get("/runs", {"sparks": "false", "limit": SEARCHED}))["items"]
-    for row in rows:
-        if row["name"] == given:
-            return dict(await api.get(f"/runs/{named(row['id'])}", {}))
+    found = {row["name"]: row["id"] for row in reversed(rows)}
+    for name in names:
+        if name not in found:
+            raise ApiError(404, f"There is no run {name[:200]}.{_hint(name, rows)}")
+    return [found[name] for name in names]
+
+
+def _hint(given: str, rows: Sequence[Row]) -> str:
     known = [name for row in rows for name in (row["id"], row["name"])]
     near = difflib.get_close_matches(given, list(dict.fromkeys(known)), 3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else " list_runs returns the runs there are."
-    raise ApiError(404, f"There is no run {given[:200]}.{hint}")
+    return f" Did you mean {' or '.join(near)}?" if near else " list_runs returns the runs there are."
 
 
 def line_of(row: Row) -> str:

@@ -338,11 +338,14 @@ class Api(Connected):
             written(body, place, advance)
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON of any path below ``/api/v1``, as plain data; non-finite numbers are strings."""
+        """Return the JSON of any path below ``/api/v1``, as plain data; non-finite numbers are strings.
+
+        JSON Lines are returned as a list.
+        """
         return self._done(self._ask.get(path, query))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send JSON to any path below ``/api/v1`` and return the JSON of the answer."""
+        """Send JSON to any path below ``/api/v1`` and return the JSON of the answer, as :meth:`get` does."""
         return self._done(self._ask.post(path, body))
 
     def _done(self, steps: Asking[T]) -> T:

@@ -50,6 +50,11 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether the body is JSON Lines."""
+        return self.headers.get("content-type", "").startswith("application/x-ndjson")
+
 
 @dataclass(frozen=True)
 class Wait:

@@ -171,9 +171,7 @@ class Operations(AnswerChecks):
             "details": False,
         }
         request = Request("/compare", method="POST", body=msgspec.json.encode(wanted))
-        answer = yield from self._get(request)
-        lines = [replace(answer, body=line) for line in answer.body.splitlines() if line]
-        return [self._decoded(request, line, ComparedRun) for line in lines]
+        return self._lines(request, (yield from self._get(request)), ComparedRun)
 
     def records(
         self, run: str | Run, names: tuple[str, ...], start: int | None, stop: int | None
@@ -334,13 +332,22 @@ class Operations(AnswerChecks):
 
     def get(self, path: str, query: Mapping[str, Any]) -> Asking[Any]:
         """Return the JSON of any path."""
-        request = Request(path, query)
-        return self._decoded(request, (yield from self._get(request)), object)
+        return (yield from self._plain(Request(path, query)))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Asking[Any]:
         """Send JSON to any path and return the JSON of the answer."""
-        request = Request(path, method="POST", body=msgspec.json.encode(body))
-        return self._decoded(request, (yield from self._get(request)), object)
+        return (yield from self._plain(Request(path, method="POST", body=msgspec.json.encode(body))))
+
+    def _plain(self, request: Request) -> Asking[Any]:
+        """Return the JSON of an answer, as a list if it is JSON Lines."""
+        answer = yield from self._get(request)
+        if answer.has_lines:
+            return self._lines(request, answer, object)
+        return self._decoded(request, answer, object)
+
+    def _lines(self, request: Request, answer: Answer, kind: type[T]) -> list[T]:
+        lines = [replace(answer, body=line) for line in answer.body.splitlines() if line]
+        return [self._decoded(request, line, kind) for line in lines]
 
     def export(self, run: str | Run, names: tuple[str, ...], form: str) -> Asking[Request]:
         """Return the request whose answer is a whole run as a file, after checking that the run exists."""

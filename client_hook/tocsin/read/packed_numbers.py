@@ -209,6 +209,10 @@ class ComparedRun(msgspec.Struct, frozen=True):
         columns = {name: column for name, column in whole.columns.items() if name != "first"}
         return Table(whole.n, columns, is_exact=whole.is_exact, cursor=whole.cursor)
 
+    def newest(self, name: str) -> Table:
+        """Return the rows of one series of the newest attempt, of the lowest rank that has it."""
+        return msgspec.structs.replace(self, series={name: self.series[name][:1]}).table()
+
 
 class SeriesAnswer(msgspec.Struct, frozen=True):
     """The answer of ``GET /runs/{id}/series``."""

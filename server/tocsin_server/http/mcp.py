@@ -15,8 +15,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
+import anyio
 import anyio.to_thread
 from fastapi import APIRouter
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
@@ -92,7 +94,7 @@ class OwnApi:
         return await self._asked("GET", path, urlencode(params, doseq=True), b"")
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the JSON of a POST. Raises ApiError."""
+        """Return the JSON of a POST, a list if it is JSON Lines. Raises ApiError."""
         return await self._asked("POST", path, "", json.dumps(body).encode())
 
     async def _asked(self, method: str, path: str, query: str, body: bytes) -> Any:
@@ -113,21 +115,26 @@ class OwnApi:
                 (b"content-length", str(len(body)).encode()),
             ],
         }
-        status, parts = 500, []
+        status, headers, parts = 500, Headers(), list[bytes]()
+        unread = [body]
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+            if not unread:
+                await anyio.sleep_forever()  # a streaming response waits here for a disconnect
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
 
         async def send(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+            nonlocal status, headers
+            if message["type"] == "http.response.start":
+                status, headers = message["status"], Headers(raw=message["headers"])
             parts.append(message.get("body", b""))
 
         await self._request.app(scope, receive, send)
-        answer = json.loads(b"".join(parts))
+        text = b"".join(parts)
         if status >= 400:
-            raise ApiError(status, answer["detail"])
-        return answer
+            raise ApiError(status, json.loads(text)["detail"])
+        has_lines = headers.get("content-type", "").startswith("application/x-ndjson")
+        return [json.loads(line) for line in text.splitlines()] if has_lines else json.loads(text)
 
 
 router = APIRouter(include_in_schema=False)

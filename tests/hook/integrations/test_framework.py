@@ -120,7 +120,7 @@ def test_a_missing_hook_point_is_one_warning_that_names_the_version(
         callback.on_log()
         callback.on_log()
     (warning,) = caplog.messages
-    assert f"numpy {framework.version_of('numpy')}: on_log failed: AttributeError" in warning
+    assert f"numpy {framework.version_of('numpy')}: on_log cannot be used: AttributeError" in warning
 
 
 def test_a_phase_that_the_hook_detected_is_not_reported_again() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -12,8 +12,11 @@ import httpx2
 import pytest
 
 from tests.server.http.api.conftest import Trainer
+from tocsin.mcp.compare import CompareRuns, compare_runs
+from tocsin.mcp.stdio import RemoteApi
 from tocsin.mcp.text import MOST_CHARACTERS
 from tocsin.mcp.tools import TOOLS
+from tocsin.read import AsyncApi
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -140,6 +143,62 @@ def test_runs_are_compared(diverged: Trainer, trainer: Callable[..., Trainer], a
     assert "betas" not in text
     assert f'"{diverged.run}": last NaN at step 309, min 1.98' in text
     assert "  step 300: critical " in text
+
+
+class CountedApi(RemoteApi):
+    """Keeps the paths that it has asked for."""
+
+    def __init__(self, api: AsyncApi) -> None:
+        super().__init__(api)
+        self.asked: list[str] = []
+
+    async def get(self, path: str, params: Mapping[str, Any]) -> Any:
+        self.asked.append(path)
+        return await super().get(path, params)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        self.asked.append(path)
+        return await super().post(path, body)
+
+
+@pytest.mark.parametrize(
+    ("by", "asked"), [("run", ["/compare"]), ("name", ["/compare", "/runs", "/compare"])]
+)
+def test_a_comparison_needs_few_requests(
+    server: Any, trainer: Callable[..., Trainer], by: str, asked: list[str]
+) -> None:
+    """One, or three by name, however many runs and series."""
+    runs = [trainer(name=f"many {number} by {by}") for number in range(8)]
+    for one in runs:
+        one.records({"loss": HEALTHY})
+    names = [one.run if by == "run" else f"many {place} by {by}" for place, one in enumerate(runs)]
+    api = CountedApi(AsyncApi(server.base, token(server, "read")))
+    lines = asyncio.run(compare_runs(api, CompareRuns(runs=names)))
+    assert api.asked == asked
+    assert [one.run for one in runs] == [line.split('"')[1] for line in lines[:8]]
+
+
+def test_a_large_comparison_is_short(trainer: Callable[..., Trainer], agent: Agent) -> None:
+    """8 runs with 100 different settings, 12 series and an alert: all series fit into the answer."""
+    names = [f"layer{place}/a name of usual length" for place in range(12)]
+    runs = [trainer(config={f"setting {place}": run + place for place in range(100)}) for run in range(8)]
+    for run in runs:
+        run.records({"loss": [*HEALTHY, math.nan], **{name: [*HEALTHY, math.nan] for name in names}})
+    text = agent.call("compare_runs", runs=[run.run for run in runs], series=names)
+    assert len(text) <= MOST_CHARACTERS
+    assert text.count("last NaN at step 300, min 1.98") == 96
+    assert "(80 more settings left out)" in text
+
+
+def test_a_comparison_has_a_window_of_steps(
+    diverged: Trainer, trainer: Callable[..., Trainer], agent: Agent
+) -> None:
+    """The value at its ends is exact, before the loss became NaN."""
+    other = trainer(name="other")
+    other.records({"loss": [float(step) for step in range(3000)]})
+    text = agent.call("compare_runs", runs=[diverged.run, "other"], first_step=100, last_step=250)
+    assert f'"{other.run}": last 250 at step 250, min 100 at step 100, max 250 at step 250' in text
+    assert f'"{diverged.run}": last 1.984 at step 250, min 1.98 at step' in text
 
 
 def test_a_pasted_log_is_diagnosed(agent: Agent) -> None:

@@ -49,14 +49,16 @@ def test_an_agent_reads_and_acknowledges(server: Any, trainer: Callable[..., Any
         texts = [
             await said(client, "explain", id="over stdio"),
             await said(client, "read_series", run=run.run),
+            await said(client, "compare_runs", runs=[run.run, "over stdio"]),
         ]
         return [tools, *texts, await said(client, "acknowledge", id=incident["id"])]
 
-    tools, explained, values, acknowledged = talked(server.base, token(server, "write"), work)
+    tools, explained, values, compared, acknowledged = talked(server.base, token(server, "write"), work)
     assert tools == [tool.name for tool in TOOLS]
     assert f'run "{run.run}", name "over stdio"' in explained
     assert "since step 20" in explained
     assert "\n19,1\n20,NaN\n" in values
+    assert compared.count("last NaN at step 29, min 1 at step 0") == 2
     assert "Acknowledged all 2 alerts of the incident." in acknowledged
 
 
