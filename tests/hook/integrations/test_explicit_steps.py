@@ -27,4 +27,4 @@ def test_a_method_that_is_missing_is_one_warning(caplog: pytest.LogCaptureFixtur
     engine.step()
     assert calls == ["stepped"]
     (record,) = caplog.records
-    assert "engines (unknown version): Engine.backward failed" in record.getMessage()
+    assert "engines (unknown version): Engine.backward cannot be used" in record.getMessage()

@@ -80,7 +80,7 @@ def test_megatron_without_a_method(caplog: pytest.LogCaptureFixture, monkeypatch
         optimizer.step()
     assert (outbox.series("lr"), outbox.series("grad_norm")) == ([(0, 0.5), (1, 0.5)], [(0, 2.0), (1, 2.0)])
     (warning,) = caplog.messages
-    assert "optimizer.get_loss_scale failed" in warning
+    assert "optimizer.get_loss_scale cannot be used" in warning
 
 
 def test_keras_without_the_method_that_sees_the_norm_claims_no_skipped_step(
@@ -100,4 +100,4 @@ def test_keras_without_the_method_that_sees_the_norm_claims_no_skipped_step(
         scaled.apply([torch.ones(2)])
     assert step.close() == {"loss": 3.0, "lr": 0.5, "scale": 8.0, "skipped": 0.0}
     (warning,) = caplog.messages
-    assert "_clip_gradients failed" in warning
+    assert "_clip_gradients cannot be used" in warning
