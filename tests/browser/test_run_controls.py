@@ -228,3 +228,15 @@ def test_a_run_is_compared_with_runs_that_are_chosen(tab: Any, run: str) -> None
     tab.page.get_by_role("menuitem", name="Runs that you choose").click()
     tab.page.wait_for_url(f"**pick={run}*")
     tab.page.locator(f"[data-run='{run}']").get_by_role("checkbox", checked=True).wait_for()
+
+
+def test_keys_in_a_dialog_leave_the_page_behind_it(tab: Any) -> None:
+    """R, which shows the whole run, does not reset the zoom while the list of keys is open."""
+    tab.page.keyboard.press("+")
+    tab.page.wait_for_url("**from=*")
+    tab.page.keyboard.press("?")
+    tab.page.get_by_role("dialog").get_by_role("button", name="Close").focus()
+    tab.page.keyboard.press("r")
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_role("dialog").wait_for(state="detached")
+    assert "from=" in tab.page.url

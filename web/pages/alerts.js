@@ -8,6 +8,7 @@
 
 import { el, refill, say } from "../browser/dom.js";
 import { go } from "../browser/navigate.js";
+import { isPlain, isTyping } from "../browser/shortcuts.js";
 import { acknowledge, unacknowledge } from "../components/alerts/ackform.js";
 import { InboxBar } from "../components/alerts/inboxbar.js";
 import { InboxList } from "../components/alerts/inboxlist.js";
@@ -410,16 +411,8 @@ class Inbox {
   /** @param {KeyboardEvent} event */
   #key(event) {
     const target = /** @type {HTMLElement} */ (event.target);
-    const typing = target.matches?.("input, textarea, select");
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      document.querySelector("dialog[open]") ||
-      target.closest?.("[role=menu]")
-    ) {
-      return;
-    }
+    const typing = isTyping(event);
+    if (!isPlain(event)) return;
     if (event.key === "Escape") {
       if (typing) target.blur();
       else if (this.#picked.size) {

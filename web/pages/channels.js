@@ -6,6 +6,7 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
+import { isShortcut } from "../browser/shortcuts.js";
 import { channelForm, usualFirst } from "../components/alerts/channelform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { failed, scopeNote } from "../components/form.js";
@@ -285,17 +286,7 @@ class Channels {
 
   /** @param {KeyboardEvent} event */
   #press(event) {
-    const target = /** @type {HTMLElement} */ (event.target);
-    if (
-      event.key !== "n" ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      document.querySelector("dialog[open]") ||
-      target.matches?.("input, textarea, select")
-    ) {
-      return;
-    }
+    if (event.key !== "n" || !isShortcut(event)) return;
     event.preventDefault();
     this.#new();
   }

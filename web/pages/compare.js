@@ -9,6 +9,7 @@
 
 import { el, refill, say } from "../browser/dom.js";
 import { fitPaper } from "../browser/print.js";
+import { isShortcut } from "../browser/shortcuts.js";
 import { copyButton } from "../components/code.js";
 import { icon } from "../components/icons.js";
 import { button, inset } from "../components/notice.js";
@@ -411,14 +412,7 @@ class ComparePage {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog")
-    ) {
-      return;
-    }
+    if (!isShortcut(event)) return;
     if (event.key.toLowerCase() === "r") this.set({ from: null, to: null, limits: {} });
     const factor = keyFactor(event.key);
     if (factor !== null) this.#zoomBy(factor);

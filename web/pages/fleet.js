@@ -10,6 +10,7 @@
 
 import { el, refill } from "../browser/dom.js";
 import { fileName, handBlob } from "../browser/download.js";
+import { isShortcut } from "../browser/shortcuts.js";
 import { button, notice } from "../components/notice.js";
 import { chooseColumns } from "../components/runs/columnchooser.js";
 import { emptyFleet } from "../components/runs/empty.js";
@@ -429,16 +430,7 @@ class Fleet {
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.key === "Escape" && this.view.kiosk) return this.set({ kiosk: false });
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      /** @type {Element} */ (event.target).closest?.(
-        "input:not([type=checkbox]), textarea, select, [role=menu], dialog",
-      )
-    ) {
-      return;
-    }
+    if (!isShortcut(event)) return;
     const row = this.#runs.get(
       /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "",
     );

@@ -10,6 +10,7 @@
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { go } from "../browser/navigate.js";
+import { isShortcut } from "../browser/shortcuts.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import {
   actBar,
@@ -351,18 +352,8 @@ class IncidentPage {
 
   /** @param {KeyboardEvent} event */
   #press(event) {
-    const target = /** @type {HTMLElement} */ (event.target);
     const incident = this.#incident();
-    if (
-      !incident ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      document.querySelector("dialog[open]") ||
-      target.closest?.("input, textarea, select, [role=menu]")
-    ) {
-      return;
-    }
+    if (!incident || !isShortcut(event)) return;
     const { may, acknowledge, silence } = alertActs(this.app, incident.lead);
     if (event.key === "a" && may) acknowledge();
     else if (event.key === "s" && may) silence();

@@ -6,6 +6,7 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
+import { isShortcut } from "../browser/shortcuts.js";
 import { blankSilence, silenceForm } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { segments } from "../components/filterbar.js";
@@ -279,17 +280,7 @@ class Silences {
 
   /** @param {KeyboardEvent} event */
   #press(event) {
-    const target = /** @type {HTMLElement} */ (event.target);
-    if (
-      event.key !== "n" ||
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      document.querySelector("dialog[open]") ||
-      target.matches?.("input, textarea, select")
-    ) {
-      return;
-    }
+    if (event.key !== "n" || !isShortcut(event)) return;
     event.preventDefault();
     this.#new();
   }

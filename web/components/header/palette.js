@@ -2,6 +2,7 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
+import { isShortcut } from "../../browser/shortcuts.js";
 import { nextTheme, theme } from "../../browser/theme.js";
 import { runAddress } from "../../lib/route.js";
 import { best } from "../../lib/search.js";
@@ -106,14 +107,7 @@ export function palette(app) {
         void open(app);
         return;
       }
-      if (
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        /** @type {Element} */ (event.target).closest?.("input, textarea, select, dialog, [role=menu]")
-      ) {
-        return;
-      }
+      if (!isShortcut(event)) return;
       const gone = event.timeStamp - waiting > 1200;
       const place = PLACES[event.key];
       if (!gone && place) {

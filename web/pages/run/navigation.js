@@ -1,5 +1,6 @@
 /** The view of a run page, which the address holds, and everything that changes it. */
 
+import { isShortcut } from "../../browser/shortcuts.js";
 import { alertAt } from "../../lib/alerts/attention.js";
 import { padded } from "../../lib/charts/metricaxis.js";
 import { keyFactor, zoomCenter, zoomedAt } from "../../lib/charts/zoom.js";
@@ -188,8 +189,7 @@ export class Navigation {
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    const typing = /** @type {Element} */ (event.target).closest?.("input, textarea, select");
-    if (event.ctrlKey || event.metaKey || event.altKey || typing) return;
+    if (!isShortcut(event)) return;
     const factor = keyFactor(event.key);
     if (factor !== null) this.#zoomBy(factor);
     else if (event.key.toLowerCase() === "r") this.reset();
