@@ -10,15 +10,16 @@ import pytest
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-RUN = "r_scripted"
+RUN, EARLIER = "r_controls", "r_controls_before"
 Train = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
 def run(shared_tower: Any, script: Callable[[str], str]) -> str:
-    """A run of two attempts: steps 0 to 39, then again from 20 to 59."""
-    for first in ("0", "20"):
-        with shared_tower.training(script("scripted"), "scripted", RUN, first, "40") as process:
+    """A run of two attempts: steps 0 to 39, then again from 20 to 59; before it, one of the same name."""
+    trained = [("controls 1", EARLIER, "0"), ("controls 2", RUN, "0"), ("controls 2", RUN, "20")]
+    for name, run_id, first in trained:
+        with shared_tower.training(script("scripted"), name, run_id, first, "40") as process:
             assert process.wait(120) == 0
     return RUN
 
@@ -84,6 +85,27 @@ def test_an_older_attempt_can_be_shown(tab: Any) -> None:
     tab.page.locator('[data-attempt="1"]').click()
     tab.page.wait_for_url("**attempt=1*")
     tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")
+
+
+def test_a_run_is_compared_with_its_previous_attempt(tab: Any) -> None:
+    """From the menu Compare: the attempt is drawn completely; Attempts shows what changed."""
+    compare = tab.page.get_by_role("button", name="Compare", exact=True)
+    compare.click()
+    tab.page.get_by_role("menuitemcheckbox", name="Previous attempt").click()
+    tab.page.wait_for_url("**attempt=1*")
+    tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")
+    tab.page.get_by_role("tab", name="Attempts").click()
+    changed = tab.page.get_by_role("region", name="What changed")
+    expect(changed).to_contain_text("Compared with attempt 1")
+    expect(changed).to_contain_text("0 → 20")
+
+
+def test_a_run_is_compared_with_the_previous_run_of_its_name(tab: Any) -> None:
+    """The newest earlier run of the project whose name differs only in its number."""
+    tab.page.get_by_role("button", name="Compare", exact=True).click()
+    tab.page.get_by_role("menuitem", name="previous run").click()
+    tab.page.wait_for_url(f"**/compare?run={EARLIER}&run={RUN}&base={EARLIER}")
+    tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
 
 
 def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:

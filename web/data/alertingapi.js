@@ -77,6 +77,15 @@ export class AlertingApi {
   }
 
   /**
+   * @param {string} id of a run
+   * @param {number} attempt with which its newest is compared
+   * @returns {Promise<RunChanges>}
+   */
+  attemptChanges(id, attempt) {
+    return this.api.ask(`/runs/${encodeURIComponent(id)}/changes${query({ attempt })}`);
+  }
+
+  /**
    * @param {string} id of an incident
    * @returns {Promise<Remedies>}
    */

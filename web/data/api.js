@@ -5,6 +5,8 @@ import { Http, JSON_HEADERS, query } from "./http.js";
 
 /** Metrics in one request. */
 const MOST_METRICS = 20;
+/** Of as many earlier runs the previous one is searched. */
+const MOST_BEFORE = 100;
 
 export class Api extends Http {
   /**
@@ -48,6 +50,17 @@ export class Api extends Http {
    */
   runs(after = null) {
     return this.ask(`/runs${query({ after, limit: 5000, sparks: "false" })}`);
+  }
+
+  /**
+   * Return the newest runs of a project that began before this one, without sparklines.
+   *
+   * @param {string} project
+   * @param {string} id
+   * @returns {Promise<{ items: RunRow[] }>} newest first
+   */
+  runsBefore(project, id) {
+    return this.ask(`/runs${query({ project, after: id, limit: MOST_BEFORE, sparks: "false" })}`);
   }
 
   /**

@@ -60,7 +60,10 @@ class RunPage {
       changed: (row) => this.data.edited(row),
       now: () => app.clock.now(),
     });
-    this.compare = new CompareMenu(app.api, id, may);
+    this.compare = new CompareMenu(app.api, id, may, {
+      older: () => this.nav.view.older,
+      show: (older) => this.nav.set({ older }),
+    });
     this.details = this.#details(may);
     this.aside = this.#aside();
     this.charts = new RunCharts(app, id, {
@@ -113,6 +116,7 @@ class RunPage {
         content: (hash) => app.api.mediaContent(id, hash),
       },
       (asked) => app.api.console(id, asked),
+      (attempt) => app.alerting.attemptChanges(id, attempt),
     );
   }
 
@@ -265,6 +269,7 @@ class RunPage {
     this.#alertsChanged();
     this.details.show(run, this.data.events);
     this.charts.offer(run);
+    this.compare.offer(run.attempts_list);
   }
 
   /** @param {{ complete: boolean, grew: boolean }} change */

@@ -65,6 +65,7 @@ def changes_of(
     connection: Connection,
     stored: StoredRun,
     *,
+    earlier: int | None = None,
     at_ns: int | None = None,
     rules: Collection[str] = (),
     reached: int | None = None,
@@ -74,6 +75,7 @@ def changes_of(
     Args:
         connection: A connection.
         stored: The run, with its attempts.
+        earlier: Compare only with this attempt of the run, healthy or not.
         at_ns: Compare the attempt that was running then; None: the newest.
         rules: Rules whose alerts count as a failure, besides all critical alerts.
         reached: A run that still trains is healthy only if it came as far as this step.
@@ -93,8 +95,13 @@ def changes_of(
     good = [each for each in runs if each.id != stored.id and each.is_healthy(reached)]
     healthy = [each.setup for each in good]
     found = []
-    earlier = _attempt_before(stored, attempts[:place], starts, onsets)
-    for reference in (earlier, _similar(stored, mine, good)):
+    references = [
+        _attempt_before(stored, attempts[:place], starts, onsets),
+        _similar(stored, mine, good),
+    ]
+    if earlier is not None:
+        references = [Reference(stored.id, stored.name, "an earlier attempt of this run", earlier)]
+    for reference in references:
         if reference is not None:
             setup = setups.get(reference.attempt, {}) if reference.attempt is not None else reference.setup
             changes = ranked(differences(setup, mine), failing, healthy)

@@ -36,7 +36,7 @@ export class WhatChanged {
     refill(
       this.node,
       el("h3", {}, "What changed"),
-      ...comparisons.map(comparison),
+      ...comparisons.map(comparisonOf),
       diff
         ? el("details", {}, el("summary", {}, "Uncommitted changes"), codeBlock("git diff HEAD", diff))
         : null,
@@ -45,7 +45,7 @@ export class WhatChanged {
 }
 
 /** @param {Comparison} found */
-function comparison(found) {
+export function comparisonOf(found) {
   const { changes, not_recorded: missing } = found;
   const rest = changes.slice(LONG);
   const name =

@@ -1,14 +1,20 @@
 /**
- * The menu of a run page that compares the run: with the baselines of its project, which all users see, with
- * runs that are pinned in this browser, or with others.
+ * The menu of a run page that compares the run: with its previous attempt, with the previous run of the same
+ * name, with the baselines of its project, which all users see, with runs that are pinned in this browser, or
+ * with others.
  */
 
 import { go } from "../../browser/navigate.js";
 import { readPins } from "../../data/pins.js";
+import { int } from "../../lib/format.js";
+import { previousAttempt, previousRun } from "../../lib/runs/previous.js";
 import { announce, ask } from "../form.js";
 import { menu } from "../menu.js";
 
-/** @typedef {Pick<import("../../data/api.js").Api, "rowsOf" | "baselines" | "pinBaseline">} BaselinesApi */
+/**
+ * @typedef {Pick<import("../../data/api.js").Api, "rowsOf" | "runsBefore" | "baselines" | "pinBaseline">}
+ *   BaselinesApi
+ */
 
 /** As many runs as the menu lists. */
 const MOST_LISTED = 20;
@@ -19,31 +25,48 @@ export class CompareMenu {
   #pinned = [];
   /** @type {RunRow[]} baselines, and pinned runs of the project */
   #rows = [];
+  /** @type {RunRow | null} the run before this one that has its name */
+  #before = null;
+  /** @type {number | null} */
+  #attempt = null;
 
   /**
    * @param {BaselinesApi} api
    * @param {string} id
    * @param {boolean} may pin
+   * @param {{ older: () => number[], show: (older: number[]) => void }} attempts that are drawn in full
    */
-  constructor(api, id, may) {
+  constructor(api, id, may, attempts) {
     this.api = api;
     this.id = id;
     this.may = may;
+    this.attempts = attempts;
     this.node = menu("Compare this run", () => this.#items(), { text: "Compare", shape: "compare" });
     this.node.classList.add("framed");
   }
 
   /** @param {RunRow} row */
-  show({ project }) {
-    if (project === this.#project) return;
-    this.#project = project;
-    void this.#load().catch(() => {
+  show(row) {
+    if (row.project === this.#project) return;
+    this.#project = row.project;
+    void this.#load(row).catch(() => {
       this.#project = ""; // the menu has its other items, and asks again with the next row
     });
   }
 
-  async #load() {
-    await this.#know((await this.api.baselines(this.#project)).runs);
+  /** @param {RunDetail["attempts_list"]} attempts */
+  offer(attempts) {
+    this.#attempt = previousAttempt(attempts);
+  }
+
+  /** @param {RunRow} row */
+  async #load(row) {
+    const [{ runs }, { items }] = await Promise.all([
+      this.api.baselines(this.#project),
+      this.api.runsBefore(this.#project, this.id),
+    ]);
+    this.#before = previousRun(row, items);
+    await this.#know(runs);
   }
 
   /** @param {string[]} pinned */
@@ -59,6 +82,7 @@ export class CompareMenu {
     const pinned = this.#pinned.includes(this.id);
     return [
       { head: "Compare with" },
+      ...this.#previous(),
       ...this.#rows.map(({ id, name }) => ({
         text: name,
         hint: this.#pinned.includes(id) ? "baseline" : "pinned",
@@ -72,6 +96,40 @@ export class CompareMenu {
           ]
         : []),
     ];
+  }
+
+  /** @returns {import("../menu.js").Item[]} */
+  #previous() {
+    const [attempt, before] = [this.#attempt, this.#before];
+    const older = this.attempts.older();
+    return [
+      ...(attempt === null
+        ? []
+        : [
+            {
+              text: "Previous attempt",
+              hint: `attempt ${int(attempt)}`,
+              on: older.includes(attempt),
+              alone: true,
+              act: () => this.#overlay(attempt, older),
+            },
+          ]),
+      ...(before === null
+        ? []
+        : [{ text: before.name, hint: "previous run", act: () => go(this.#against(before.id)) }]),
+    ];
+  }
+
+  /**
+   * Draw an attempt in full and in its own color, or faint again.
+   *
+   * @param {number} attempt
+   * @param {number[]} older
+   */
+  #overlay(attempt, older) {
+    const on = !older.includes(attempt);
+    this.attempts.show(on ? [...older, attempt] : older.filter((each) => each !== attempt));
+    announce(on ? `Attempt ${int(attempt)} is drawn beside the newest` : `Attempt ${int(attempt)} is faint`);
   }
 
   /** @param {boolean} pinned */

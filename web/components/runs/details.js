@@ -4,6 +4,7 @@ import { el, refill } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
 import { flatten, shortened } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
+import { AttemptChanges } from "./attemptchanges.js";
 import { CheckpointList } from "./checkpointlist.js";
 import { ConsoleLog } from "./consolelog.js";
 import { configCheckList } from "./configchecklist.js";
@@ -12,6 +13,7 @@ import { MediaList } from "./medialist.js";
 import { Notes } from "./notes.js";
 
 /** Positions of the tabs that are loaded when they are opened. */
+const ATTEMPTS = 4;
 const CHECKPOINTS = 5;
 const MEDIA = 6;
 const CONSOLE = 7;
@@ -23,8 +25,12 @@ export class Details {
    * @param {() => Promise<CheckpointAnswer>} checkpoints loads the checkpoints of the run
    * @param {ConstructorParameters<typeof MediaList>[0]} media loads its images and other objects
    * @param {ConstructorParameters<typeof ConsoleLog>[0]} output loads what the script printed
+   * @param {ConstructorParameters<typeof AttemptChanges>[0]} changes loads what differs from an attempt
    */
-  constructor(go, writing, checkpoints, media, output) {
+  constructor(go, writing, checkpoints, media, output, changes) {
+    this.changes = new AttemptChanges(changes);
+    /** @type {RunDetail | null} */
+    this.run = null;
     this.checkpoints = new CheckpointList(checkpoints);
     this.media = new MediaList(media);
     this.console = new ConsoleLog(output, go);
@@ -73,6 +79,7 @@ export class Details {
       button.tabIndex = i === chosen ? 0 : -1;
       panel.hidden = i !== chosen;
     });
+    if (chosen === ATTEMPTS && this.run) void this.changes.load(this.run);
     if (chosen === CHECKPOINTS) void this.checkpoints.load();
     if (chosen === MEDIA) void this.media.load();
     if (chosen === CONSOLE) void this.console.load();
@@ -117,6 +124,8 @@ export class Details {
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
     if (checkpoints.firstChild !== this.checkpoints.node) refill(checkpoints, this.checkpoints.node);
+    this.run = run;
+    if (!attempts.hidden) void this.changes.load(run);
     if (!checkpoints.hidden) void this.checkpoints.load();
     if (media.firstChild !== this.media.node) refill(media, this.media.node);
     if (!media.hidden) void this.media.load();
@@ -140,7 +149,7 @@ export class Details {
     );
     refill(environment, pairs(surroundings, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
-    refill(attempts, attemptTable(run), writerTable(run));
+    refill(attempts, attemptTable(run), this.changes.node, writerTable(run));
     refill(configCheck, configCheckList(events));
     if (eventLog.firstChild !== this.log.node) refill(eventLog, this.log.node);
     this.log.show(events);

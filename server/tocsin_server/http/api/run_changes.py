@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
@@ -71,12 +72,21 @@ class RunChangesAnswer(TypedDict):
 
 
 @router.get("/runs/{run_id:path}/changes", response_model=RunChangesAnswer)
-def changes_of_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
+def changes_of_run(
+    request: Request,
+    run_id: str,
+    _identity: Reader,
+    attempt: Annotated[
+        int | None, Query(description="Compare with this attempt of the run instead, healthy or not.")
+    ] = None,
+) -> ExactJSON:
     """Compare the newest attempt of a run with the last healthy attempt and the most similar healthy run."""
     services = services_of(request)
     stored = known_run(services.reader, run_id)
+    if attempt not in (None, *(each.attempt for each in stored.attempts_list)):
+        raise Problem(404, subject="attempt", expected="an attempt of this run", got=str(attempt))
     with services.reader.consistent() as connection:
-        return _answer(run_id, changes_of(connection, stored))
+        return _answer(run_id, changes_of(connection, stored, earlier=attempt))
 
 
 @router.get("/incidents/{incident_id:path}/changes", response_model=RunChangesAnswer)

@@ -86,6 +86,24 @@ def test_the_broken_attempt_is_compared_with_the_last_healthy_one(
     assert server.get(f"/runs/{run.run}")["environment"]["git"] == {"commit": "ddd", "branch": "main"}
 
 
+def test_the_newest_attempt_is_compared_with_a_chosen_one(
+    server: Any, trainer: Callable[..., Any], project: str
+) -> None:
+    """Whether that one was healthy or not; an attempt that the run does not have is unknown."""
+    for lr, records in ((1, GOOD), (2, NAN), (3, GOOD)):
+        run = trainer(project=project, config=CONFIG, run=project.replace(" ", "_"))
+        run.event("environment", config=CONFIG | {"lr": lr})
+        run.records(records, first_step=20 * lr)
+    (found,) = server.get(f"/runs/{run.run}/changes", attempt=2)["comparisons"]
+    assert (found["kind"], found["attempt"], found["text"]) == (
+        "attempt",
+        2,
+        "an earlier attempt of this run",
+    )
+    assert [(each["name"], each["before"], each["after"]) for each in found["changes"]] == [("lr", "2", "3")]
+    assert ask(server, "GET", f"/runs/{run.run}/changes?attempt=9").status_code == 404
+
+
 def test_the_uncommitted_changes_are_part_of_the_answer_but_not_of_the_run(
     server: Any, trainer: Callable[..., Any], project: str
 ) -> None:
