@@ -12,7 +12,7 @@ if [ ! -e "$place/complete" ]; then
   rm -rf "$place"
   "${PYTHON:-python3}" -m venv "$place"
   "$place/bin/pip" install --quiet --disable-pip-version-check "$UV" "${TORCH:-torch==2.13.0}"
-  grep -E '^(aiosmtpd|httpx|hypothesis|playwright|psutil|pytest|pytest-timeout|PyYAML|schemathesis)==' requirements-dev.txt > "$place/tools.txt"
+  grep -E '^(aiosmtpd|hatchling|httpx|hypothesis|playwright|psutil|pytest|pytest-timeout|PyYAML|schemathesis)==' requirements-dev.txt > "$place/tools.txt"
   "$place/bin/uv" pip install --quiet --python "$place/bin/python" --resolution lowest-direct \
     -r "$place/tools.txt" ./client_hook '.[mcp,parquet,postgres]'
   touch "$place/complete"

@@ -109,14 +109,15 @@ class GroupBuckets:
         weight = summed(finite)
         share = finite[known] / weight[at[known]]  # first, because n x mean may overflow
         own = summed(items.n).reshape(shape) > 0
-        mean = np.where(weight > 0, summed(share * items.mean[known], known), np.nan).reshape(shape)
-        values = _interpolated(mean, own)
-        low, high = values.ravel().copy(), values.ravel().copy()
+        mean = np.where(weight > 0, summed(share * items.mean[known], known), np.nan)
+        low, high = np.full(mean.shape, np.inf), np.full(mean.shape, -np.inf)
         np.minimum.at(low, at[known], items.low[known])
         np.maximum.at(high, at[known], items.high[known])
+        mean = np.clip(mean, low, high)  # rounding may move it out of the range
+        values = _interpolated(mean.reshape(shape), own)
         self.values.add(values)
-        self.low = np.fmin(self.low, np.fmin.reduce(low.reshape(shape)))
-        self.high = np.fmax(self.high, np.fmax.reduce(high.reshape(shape)))
+        self.low = np.fmin(self.low, np.fmin.reduce(np.fmin(low.reshape(shape), values)))
+        self.high = np.fmax(self.high, np.fmax.reduce(np.fmax(high.reshape(shape), values)))
         for name in COUNTS:
             self.counts[name] += np.bincount(place, getattr(items, name), size)
         middle = (summed((items.x + items.x1) / 2) / np.maximum(summed(np.ones(len(at))), 1)).reshape(shape)
