@@ -14,7 +14,7 @@ if [ ! -e "$place/complete" ]; then
   "$place/bin/pip" install --quiet --disable-pip-version-check "$UV" "${TORCH:-torch==2.13.0}"
   grep -E '^(aiosmtpd|hatchling|httpx|hypothesis|playwright|psutil|pytest|pytest-timeout|PyYAML|schemathesis)==' requirements-dev.txt > "$place/tools.txt"
   "$place/bin/uv" pip install --quiet --python "$place/bin/python" --resolution lowest-direct \
-    -r "$place/tools.txt" ./client_hook '.[mcp,parquet,postgres]'
+    -r "$place/tools.txt" "./client_hook[terminal]" '.[mcp,parquet,postgres]'
   touch "$place/complete"
 fi
 "$place/bin/uv" pip freeze --python "$place/bin/python" | grep -iE '^(alembic|fastapi|msgspec|numpy|sqlalchemy|typer|websockets)='

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter
 from websockets.sync.client import connect
 
 from tocsin import protocol
 from tocsin_server.app.application import assemble, create_app, stored_tokens
 from tocsin_server.core.settings import Settings
-from tocsin_server.http import ingest
 from tocsin_server.http.live import endpoint as live
 from tocsin_server.http.plotlyjs import VERSION
 from tocsin_server.store.database import migrate, open_database
@@ -55,9 +55,11 @@ def test_it_stops_while_an_answer_is_on_its_way(start_server: Callable[..., Any]
 
 def test_a_training_process_waits_for_no_route_of_the_api(tmp_path: Path) -> None:
     """The two sockets are tried first; preparing the routes of the API takes half a second."""
-    routes = create_app(Settings(data_dir=tmp_path)).router.routes
-    routers = [route.original_router for route in routes if hasattr(route, "original_router")]
-    assert routers[:2] == [ingest.router, live.router]
+    routes: list[Any] = list(create_app(Settings(data_dir=tmp_path)).router.routes)
+    # Newer versions of FastAPI keep included routers apart, older ones take over their routes.
+    joined = [getattr(route, "original_router", None) or APIRouter(routes=[route]) for route in routes]
+    paths = [route.path for router in joined for route in router.routes]
+    assert paths[:3] == ["/api/v1/openapi.json", protocol.PATH, live.PATH]
 
 
 def test_its_parts_come_from_its_settings(tmp_path: Path) -> None:
