@@ -57,7 +57,9 @@ def test_a_training_process_waits_for_no_route_of_the_api(tmp_path: Path) -> Non
     """The two sockets are tried first; preparing the routes of the API takes half a second."""
     routes: list[Any] = list(create_app(Settings(data_dir=tmp_path)).router.routes)
     # Newer versions of FastAPI keep included routers apart, older ones take over their routes.
-    joined = [getattr(route, "original_router", None) or APIRouter(routes=[route]) for route in routes]
+    joined: list[Any] = [
+        getattr(route, "original_router", None) or APIRouter(routes=[route]) for route in routes
+    ]
     paths = [route.path for router in joined for route in router.routes]
     assert paths[:3] == ["/api/v1/openapi.json", protocol.PATH, live.PATH]
 
