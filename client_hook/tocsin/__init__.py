@@ -229,7 +229,7 @@ def alert(title: str, text: str = "", severity: str = "warning", **options: Any)
         title: What happened; it identifies the alert.
         text: Details.
         severity: ``"info"``, ``"warning"`` or ``"critical"``.
-        options: ``step``, ``resolved``, and W&B's ``level``.
+        options: ``step``, ``resolved``, and W&B's ``level`` and ``wait_duration``.
     """
     if _live:
         _live[-1].alert(title, text, severity, **options)
@@ -237,14 +237,15 @@ def alert(title: str, text: str = "", severity: str = "warning", **options: Any)
         _warn_unwatched("alert")
 
 
-def finish(exit_code: int | None = None) -> None:
+def finish(exit_code: int | None = None, quiet: Any = None) -> None:
     """End the newest run, and deliver what is left.
 
     Args:
         exit_code: Other than 0 and None: the run failed.
+        quiet: Accepted as in W&B, without effect.
     """
     if _live:
-        _live[-1].finish(state="failed" if exit_code else "finished")
+        _live[-1].finish(exit_code)
 
 
 def __getattr__(name: str) -> Any:

@@ -57,6 +57,10 @@ class Facts(MutableMapping[str, Any]):
         if changed:
             self._report(changed)
 
+    def setdefaults(self, given: Any) -> None:
+        """Add the values whose names are missing, as W&B's configuration does."""
+        self.update({name: value for name, value in _named(given).items() if name not in self})
+
     def as_dict(self) -> dict[str, Any]:
         """Return a copy as a plain dictionary."""
         return dict(self._values)

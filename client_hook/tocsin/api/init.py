@@ -12,6 +12,8 @@ RESUME = ("allow", "must", "never", "auto", "true", "false", "")
 """Values of W&B's ``resume``. A run with an ``id`` that exists is always continued."""
 IN_CONFIG = ("group", "job_type")
 """Arguments that become settings, by which the fleet is filtered: ``config.group=a``."""
+CHOOSE = ("config_exclude_keys", "config_include_keys")
+"""Arguments that choose the settings which are recorded."""
 UNUSED = {
     "allow_val_change", "anonymous", "dir", "entity", "force", "monitor_gym", "save_code", "settings",
     "sync_tensorboard", "tensorboard",
@@ -36,16 +38,25 @@ def options_of(given: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[st
         options["parallel"] = True
     if isinstance(options.get("tags"), str):
         options["tags"] = [options["tags"]]
-    named = {name: given[name] for name in IN_CONFIG if given.get(name)}
-    if named:
-        options["config"] = {**(keyed(settings_of(options.get("config"))) or {}), **named}
+    if any(given.get(name) for name in (*IN_CONFIG, *CHOOSE)):
+        options["config"] = _config_of(given)
     _warn_of(given, known)
     return options, given.get("mode") == "disabled"
 
 
+def _config_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the chosen settings of ``config``, and the arguments that become settings."""
+    config = keyed(settings_of(given.get("config"))) or {}
+    left_out, only = (given.get(name) for name in CHOOSE)
+    chosen = {
+        name: config[name] for name in only or config if name in config and name not in (left_out or ())
+    }
+    return {**chosen, **{name: given[name] for name in IN_CONFIG if given.get(name)}}
+
+
 def _warn_of(given: Mapping[str, Any], known: frozenset[str]) -> None:
     """Warn once of arguments that have no effect."""
-    read = {*known, *IN_CONFIG, *UNUSED, "id", "mode", "reinit"}
+    read = {*known, *IN_CONFIG, *UNUSED, "id", "mode", "reinit", *CHOOSE}
     if unknown := sorted(set(given) - read):
         LOG.warning("tocsin: init ignores %s, which it does not know.", ", ".join(unknown))
     if given.get("mode") == "offline":

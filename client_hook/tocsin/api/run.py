@@ -47,6 +47,8 @@ SEVERITIES = {
     "critical": "critical",
 }
 """Severities of an alert of the script, and W&B's names for them."""
+NOT_LOGGED = frozenset({"commit", "sync"})
+"""Arguments of W&B's ``log`` after its mapping. They have no meaning here."""
 MESSAGES = 32
 """Maximum number of warnings about rejected values."""
 
@@ -257,6 +259,8 @@ class Run:
             return
         try:
             if given:
+                if values and not NOT_LOGGED.isdisjoint(values):
+                    values = {name: values[name] for name in values if name not in NOT_LOGGED}
                 values, step = self._arguments("log", given, step, values)
                 if not values:
                     return
@@ -693,6 +697,7 @@ class Run:
         step: int | None = None,
         resolved: bool = False,
         level: Any = None,
+        wait_duration: Any = None,
     ) -> None:
         """Raise an alert of the script. It is notified like those of the rules.
 
@@ -707,6 +712,7 @@ class Run:
             step: The step; default: the current one.
             resolved: True resolves the alert of this title.
             level: Another name of ``severity``, as in W&B: ``INFO``, ``WARN`` or ``ERROR``.
+            wait_duration: Accepted as in W&B, without effect: an alert that fires is not raised again.
         """
         given = severity if level is None else getattr(level, "value", level)
         chosen = SEVERITIES.get(str(given).lower())
@@ -791,10 +797,19 @@ class Run:
 
     # -- the end
 
-    def finish(self, *, state: str = "finished", error: BaseException | None = None) -> None:
+    def finish(
+        self,
+        exit_code: int | None = None,
+        quiet: Any = None,
+        *,
+        state: str = "finished",
+        error: BaseException | None = None,
+    ) -> None:
         """End the run: stop capturing, and deliver what is left (by default within 3 s).
 
         Args:
+            exit_code: Other than 0 and None: the run failed.
+            quiet: Accepted as in W&B, without effect.
             state: ``"finished"`` or ``"failed"``.
             error: Makes it a failed run; its type, message and the end of its traceback are sent.
         """
@@ -805,7 +820,7 @@ class Run:
         try:
             self._reporter.detach()
             facts = None if error is None else shutdown.error_facts(error, self._reporter.redact)
-            failed = error is not None or state == "failed"
+            failed = error is not None or state == "failed" or bool(exit_code)
             if not failed and self._ledger is not None:
                 self._ledger.on_finished()
             state = "failed" if failed else "finished"

@@ -42,6 +42,10 @@ EXIT_S = 3.0
 """Default maximum time that ``finish`` waits, s. It may take 1 s longer."""
 LINGER_S = 120.0
 """Default maximum time that a finished run waits while the server keeps acknowledging, s."""
+MODEL = (
+    "tocsin.watch: the first argument is a model, expected a project. If this was wandb.watch(model), remove "
+    "the call: gradient norms are recorded without it."
+)
 
 _begun = 0
 """Ordinal of the next watch of this process: part of the run's identity."""
@@ -60,6 +64,11 @@ def begin(
     """
     global _begun
     project = name = ""
+    if hasattr(given_project, "parameters"):
+        LOG.warning(MODEL)
+        if live:
+            return live[-1]
+        given_project = None
     try:
         chosen = project_of(os.environ) if given_project is None else given_project
         project = name_of(chosen, "project") or "unnamed"

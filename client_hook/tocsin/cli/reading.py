@@ -239,9 +239,9 @@ def report(api: Api, options: argparse.Namespace) -> int:
     from .output import print_json
     from .progress import BYTES, progress
 
-    path, query, name = _report_of(api, options.id)
-    place = options.output or Path(f"{_file_name(name)}-report.html")
-    with progress(f"Writing {place}", unit=BYTES) as bar:
+    with progress("Writing the report", unit=BYTES) as bar:
+        path, query, name = _report_of(api, options.id)
+        place = options.output or Path(f"{_file_name(name)}-report.html")
         api.download(path, place, query, advance=bar.advance)
     if options.json:
         print_json({"path": str(place), "bytes": place.stat().st_size})

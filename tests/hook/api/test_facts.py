@@ -26,6 +26,14 @@ def test_a_changed_setting_is_reported_and_is_in_the_next_handshake() -> None:
         assert run._run_info.config == run.config.as_dict() == {"lr": 0.1, "depth": 3, "batch": 32}
 
 
+def test_defaults_change_no_setting() -> None:
+    """As in W&B's ``config.setdefaults``."""
+    with watched(config={"lr": 0.1}) as (run, outbox):
+        run.config.setdefaults({"lr": 1.0, "depth": 2})
+        assert outbox.events("environment") == [{"step": None, "config": {"depth": 2}}]
+        assert run.config.as_dict() == {"lr": 0.1, "depth": 2}
+
+
 def test_secrets_stay_with_the_script() -> None:
     """The script reads its own value, the server gets none."""
     with watched(config={"api_key": "k1"}) as (run, outbox):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import tocsin
 from tests.hook.ingest_server import IngestServer, wait_until
@@ -31,6 +32,8 @@ def place(server: IngestServer, spool: Path) -> dict[str, Any]:
         ({"resume": "r2"}, {"resume": "r2"}),
         ({"resume": True}, {}),
         ({"group": "g", "config": {"lr": 1}}, {"config": {"lr": 1, "group": "g"}}),
+        ({"config": {"a": 1, "b": 2}, "config_exclude_keys": ["b"]}, {"config": {"a": 1}}),
+        ({"config": {"a": 1, "b": 2}, "config_include_keys": ["b", "c"]}, {"config": {"b": 2}}),
         ({"reinit": "create_new", "tags": "x"}, {"parallel": True, "tags": ["x"]}),
     ],
 )
@@ -64,6 +67,22 @@ def test_a_script_of_wandb_works_with_the_name_changed(server: IngestServer, pla
     assert [event.data for event in kept.events if event.kind == "alert"] == [
         {"title": "slow", "text": "10 s", "severity": "critical"}
     ]
+
+
+def test_calls_of_wandb_without_a_meaning_here_change_nothing(
+    server: IngestServer, place: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """``wandb.watch(model)`` would start another run, and other arguments would raise into the training."""
+    run = tocsin.init("p", **place)
+    assert tocsin.watch(torch.nn.Linear(1, 1)) is run  # type: ignore[arg-type]
+    tocsin.log({"a": 1.0}, commit=False)
+    tocsin.log({"a": 2.0}, step=4, sync=True)
+    tocsin.alert("slow", level="WARN", wait_duration=60)
+    run.finish(exit_code=1)
+    tocsin.finish(0, quiet=True)
+    wait_until(lambda: server.writers and server.only.finish is not None)
+    assert server.only.finish.state == "failed"
+    assert "the first argument is a model" in caplog.text
 
 
 def test_an_exit_code_makes_a_failed_run(server: IngestServer, place: dict[str, Any]) -> None:

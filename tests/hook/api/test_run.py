@@ -94,6 +94,14 @@ def test_log_lays_mappings_out_flat() -> None:
     assert outbox.records == [{"step": 0, "a/b": 1.0, "a/c/d": math.inf, "e": 2.0}]
 
 
+def test_arguments_of_wandb_are_no_metrics() -> None:
+    """``commit`` and ``sync`` after a mapping."""
+    with watched() as (run, outbox):
+        run.log({"a": 1.0}, step=3, commit=False, sync=None)
+        run.log({"commit": 2.0}, step=4)
+    assert outbox.records == [{"step": 3, "a": 1.0}, {"step": 4, "commit": 2.0}]
+
+
 def test_log_takes_numbers_of_every_kind() -> None:
     """Floats, ints, bools, NumPy and tensors are read immediately; non-finite values are kept."""
     with watched() as (run, outbox):

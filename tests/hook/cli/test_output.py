@@ -119,16 +119,3 @@ def test_colors_are_for_terminals_and_follow_no_color(no_color: str, has_color: 
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]", drawn)) is has_color
     assert "FAIL" in drawn
     assert piped == "FAIL  bad\nSTATE\nfailed\n"
-
-
-@pytest.mark.parametrize("before", ["", "import sys; sys.modules['rich'] = None"])
-def test_progress_is_shown_on_a_terminal_and_leaves_facts_alone(before: str) -> None:
-    """With rich and without."""
-    drawn, piped = on_terminal(
-        f"{before}\nfrom tocsin.cli.progress import progress\n"
-        "with progress('Importing', 4, 'records', show_after_s=0) as bar:\n"
-        "    bar.advance(2); bar.print(lambda: print('one fact')); bar.advance(2)"
-    )
-    assert re.search(r"Importing.*2 records", drawn)
-    assert re.search(r"(^|[\r\nK])one fact\r\n", drawn)
-    assert piped == "one fact\n"
