@@ -75,7 +75,9 @@ NAMES = ("runs", "alerts", "incidents", "metrics_long", "metrics_latest", "nonfi
 def create(connection: Connection) -> None:
     """Create the views, and let read them who could read the ones that :func:`drop` dropped."""
     for name, query in definitions(connection.dialect.name).items():
-        connection.exec_driver_sql(f"CREATE VIEW {name} AS {query}".replace("%", "%%"))
+        # The driver of Postgres reads % as a parameter, that of SQLite does not.
+        escaped = query if connection.dialect.name == "sqlite" else query.replace("%", "%%")
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS {escaped}")
     for grantee, name in connection.info.pop("view_readers", ()):
         quoted = connection.dialect.identifier_preparer.quote(grantee)
         connection.execute(text(f"GRANT SELECT ON {name} TO {quoted}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -46,6 +47,26 @@ def test_runs_and_alerts_are_those_of_the_api(database: Database, rows: Callable
         stored.last_step,
     )
     assert {row["id"] for row in rows("SELECT id FROM alerts")} == {one.alert.id for one in reader.alerts()}
+
+
+def test_times_are_those_of_the_api(database: Database, rows: Callable[..., Any]) -> None:
+    """A timestamp on Postgres, and text in UTC on SQLite."""
+    reader = StoreReader(database)
+    stored = reader.run("r1")
+    assert stored is not None
+    (found,) = rows("SELECT created_at, last_seen_at FROM runs")
+    onsets = {row["onset_at"] for row in rows("SELECT onset_at FROM alerts")}
+    assert [second(value) for value in found.values()] == [
+        stored.created_ns // 10**9,
+        stored.last_seen_ns // 10**9,
+    ]
+    assert {second(value) for value in onsets} == {one.alert.onset_ns // 10**9 for one in reader.alerts()}
+
+
+def second(value: Any) -> int:
+    """Return a time of a view as whole seconds since 1970."""
+    read = value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}+00:00")
+    return int(read.timestamp())
 
 
 def test_incidents_are_those_of_the_api(database: Database, rows: Callable[..., Any]) -> None:
