@@ -18,6 +18,9 @@ MOST = 500
 LONGEST_NAME = 500
 WAITING = 16
 """Maximum number of objects that wait for the sender's thread."""
+WHAT = "images, histograms, texts and tables"
+PROBLEMS = 16
+"""Maximum number of warnings about objects that cannot be shown."""
 FINISH_S = 1.0
 """Longest wait for devices at the end of the run, s."""
 POLL_S = 0.005
@@ -40,19 +43,20 @@ class MediaQueue:
         self._clock = clock
         self._waiting: deque[tuple[str, int, Media]] = deque()
         self._sent: set[str] = set()
-        self._count = 0
+        self._count = self._problems = 0
         self._lock = threading.Lock()
 
     def put(self, name: str, value: Media, step: int) -> None:
-        """Queue an object; those beyond the limits are left out, with one warning each."""
+        """Queue an object; those beyond the limits are left out, with one warning for each limit."""
         if value.problem:
-            self._reporter.warn(f'tocsin: "{name}" is not shown: {value.problem}.')
+            if self._problems < PROBLEMS:
+                self._problems += 1
+                self._reporter.warn(f'tocsin: "{name}" is not shown: {value.problem}.')
         elif self._count >= MOST:
-            what = "images, histograms, texts and tables"
-            self._reporter.warn(f"tocsin: further {what} are left out: a run has at most {MOST}.")
+            self._reporter.warn(f"tocsin: further {WHAT} are left out: a run has at most {MOST}.")
         elif len(self._waiting) >= WAITING:
             self._reporter.warn(
-                f'tocsin: "{name}" is left out: {WAITING} objects wait to be encoded. Log them less often.'
+                f"tocsin: {WHAT} are left out while {WAITING} wait to be encoded. Log them less often."
             )
         else:
             self._count += 1

@@ -13,7 +13,7 @@ from tests.hook.captured import watched
 from tests.hook.ingest_server import IngestServer, wait_until
 from tocsin.api.run import Run
 from tocsin.media import Image, Text
-from tocsin.media.queue import MOST, WAITING, MediaQueue
+from tocsin.media.queue import MOST, PROBLEMS, WAITING, MediaQueue
 
 
 class Reporter:
@@ -65,6 +65,15 @@ def test_a_loop_that_logs_faster_than_they_are_encoded_waits_for_nothing() -> No
     assert "Log them less often" in reporter.warnings[0]
     queue.finish()
     assert len(reporter.events) == WAITING
+
+
+def test_a_list_of_a_thousand_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of them has a name of its own. Of those that cannot be shown, a few are named."""
+    with watched() as (run, _):
+        run.log({"texts": [Text(number) for number in range(1000)]}, step=1)
+        run.log({"pictures": [Image("missing.png") for _ in range(1000)]}, step=2)
+    assert sum("are left out while" in line for line in caplog.messages) == 1
+    assert sum("is not shown" in line for line in caplog.messages) == PROBLEMS
 
 
 def test_what_cannot_be_shown_is_a_warning_and_the_numbers_go_on(caplog: pytest.LogCaptureFixture) -> None:
