@@ -20,6 +20,7 @@ import torch
 
 Series = dict[str, list[tuple[int, float]]]
 STEPS, FIRST_NAN = 60, 10
+LOGGED = ("train/loss", "train/tensor", "train/single")
 PAUSE_S = 0.05
 """Time for an alert of the first NaN to arrive while the training still runs."""
 MEDIA = np.broadcast_to(np.float32(0), (2**28,))
@@ -40,9 +41,18 @@ def frames(file: Path) -> Iterator[bytes]:
             parts = b""
 
 
+def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of mappings in mappings."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def put(series: Series, name: str, step: int, value: Any) -> None:
-    """Add a value to a series, infinities and NaN as text."""
-    if name.startswith("train/"):
+    """Add a number to a series, infinities and NaN as text. Texts and media are left out."""
+    if isinstance(value, int | float):
         number = float(value)
         series.setdefault(name, []).append((step, number if math.isfinite(number) else str(number)))  # type: ignore[arg-type]
 
@@ -84,8 +94,7 @@ class Wandb:
             record = wandb_internal_pb2.Record.FromString(frame)
             for item in record.history.item:
                 name = ".".join([item.key] if item.key else item.nested_key)
-                if name in ("train/loss", "train/tensor"):
-                    put(series, name, record.history.step.num, json.loads(item.value_json))
+                put(series, name, record.history.step.num, json.loads(item.value_json))
             alerts += record.alert.title + record.alert.text
             alerts += " ".join(item.value_json for item in record.summary.update if "tocsin" in item.key)
         return series, alerts
@@ -157,8 +166,9 @@ class Trackio:
 
         series: Series = {}
         for row in SQLiteStorage.get_logs("p", "r"):
-            for name, value in row.items():
-                put(series, name, row["step"], value)
+            for name, value in flat(row):
+                if name != "step":
+                    put(series, name, row["step"], value)
         return series, str(SQLiteStorage.get_alerts("p", "r"))
 
 
@@ -183,9 +193,9 @@ class Aim:
     def stop(self) -> None:
         self.series: Series = {}
         for name, context, _ in self.run.iter_metrics_info():
-            if name in ("loss", "tensor"):
-                for step, (value, *_) in self.run.get_metric(name, context).data.items():
-                    put(self.series, f"train/{name}", step, value)
+            path = "/".join((*context.to_dict().values(), name))
+            for step, (value, *_) in self.run.get_metric(name, context).data.items():
+                put(self.series, path, step, value)
         self.alerts = str(self.run.get("tocsin", ""))
         self.run.close()
 
@@ -268,7 +278,7 @@ class Comet:
 
 
 class TensorBoard:
-    """Its files are read in ``tests/hook/mirrors``; here it logs beside another tracker."""
+    """Event files, whose numbers have 32 bits."""
 
     def start(self, folder: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -281,6 +291,19 @@ class TensorBoard:
 
     def stop(self) -> None:
         self.writer.close()
+
+    def read(self, folder: Path) -> tuple[Series, str]:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        series: Series = {}
+        root = folder / "tensorboard"
+        for file in sorted(root.rglob("*tfevents*")):
+            events = EventAccumulator(str(file), {"scalars": 0}).Reload()
+            for tag in events.Tags()["scalars"]:  # add_scalars has a folder for each name: pair_one
+                part = "" if file.parent == root else file.parent.name.removeprefix(f"{tag}_")
+                for one in events.Scalars(tag):
+                    put(series, f"{tag}/{part}".rstrip("/"), one.step, one.value)
+        return series, ""
 
 
 TRACKERS: dict[str, Callable[[], Any]] = {
@@ -320,7 +343,8 @@ def main(name: str, folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 - whatever the tracker raises
         raised = f"{type(error).__name__}: {error}"
     tracker.stop()
-    series, alerts = tracker.read(folder)
+    found, alerts = tracker.read(folder)
+    series = {name: values for name, values in found.items() if name in LOGGED}
     told = {"returned": returned, "raised": raised, "series": series, "alerts": alerts}
     os.write(out, json.dumps(told).encode())
 
