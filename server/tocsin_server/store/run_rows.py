@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, Select, bindparam, func, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, func, select, tuple_, update
 
 from tocsin_server.core.models import RunState, Writer
 from tocsin_server.store.alert_rows import OPEN_STATES
@@ -64,9 +64,38 @@ def created_ns(connection: Connection, run_id: str) -> int | None:
     return found
 
 
-def listed(connection: Connection) -> list[ListedRun]:
-    """Return what is needed to select and sort runs; skips the stored summaries."""
+def listed(
+    connection: Connection,
+    *,
+    project: str | None = None,
+    ids: Collection[str] | None = None,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[ListedRun]:
+    """Return what is needed to select runs, newest first; skips the stored summaries.
+
+    Args:
+        connection: The database.
+        project: Only the runs of this project.
+        ids: Only these runs.
+        after: Only the runs that follow this one.
+        limit: Maximum number of runs.
+
+    Raises:
+        LookupError: There is no run ``after``, or it is in another project.
+    """
+    place = (run.c.created_ns, run.c.id)
     wanted = select(run.c.id, run.c.project, run.c.state, run.c.created_ns)
+    if project is not None:
+        wanted = wanted.where(run.c.project == project)
+    if after is not None:
+        last = connection.execute(wanted.where(run.c.id == after)).first()
+        if last is None:
+            raise LookupError(after)
+        wanted = wanted.where(tuple_(*place) < tuple_(last.created_ns, last.id))
+    if ids is not None:
+        wanted = wanted.where(run.c.id.in_(ids))
+    wanted = wanted.order_by(*(column.desc() for column in place)).limit(limit)
     return [
         ListedRun(row.id, row.project, choice(RunState.LOST, row.state, run, row, "state"), row.created_ns)
         for row in connection.execute(wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import anyio.to_thread
@@ -109,14 +109,16 @@ async def list_runs(
 ) -> Response:
     """List the runs, newest first."""
     services = services_of(request)
-    facts = await anyio.to_thread.run_sync(_listed, services)
-    live = {summary.metadata.id: summary for summary in services.pipeline.registry.newest_first()}
-    chosen = [one for one in facts if _fits(one, live, project, state) and (ids is None or one.id in ids)]
-    chosen.sort(key=lambda one: (one.created_ns, one.id), reverse=True)
-    chosen = _after(chosen, after)
     averaged = _averaged(means or [])
     names = list(dict.fromkeys([*(metrics or []), *averaged]))
     limit = min(limit, MOST_SUMMARIZED) if names else limit
+    some = {"project": project, "ids": ids, "after": after}
+    if state is None:
+        chosen = await anyio.to_thread.run_sync(_listed, services, some | {"limit": limit + 1})
+    else:
+        live = {summary.metadata.id: summary for summary in services.pipeline.registry.newest_first()}
+        chosen = await anyio.to_thread.run_sync(_listed, services, some)
+        chosen = [one for one in chosen if _state(one, live) == state]
     measured = await anyio.to_thread.run_sync(_measured, services, chosen[:limit], names, averaged)
     summaries = await services.pipeline.registry.find_all([one.id for one in chosen[:limit]])
     now_ns, rows = services.pipeline.clock(), []
@@ -130,9 +132,16 @@ async def list_runs(
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
 
 
-def _listed(services: Services) -> list[ListedRun]:
-    with services.database.reader.connect() as connection:
-        return listed(connection)
+def _listed(services: Services, some: Mapping[str, Any]) -> list[ListedRun]:
+    try:
+        with services.database.reader.connect() as connection:
+            return listed(connection, **some)
+    except LookupError:
+        after = some["after"]
+        detail = f"after: run {shortened(after)} is no longer in this list. Start again without after."
+        raise Problem(
+            404, subject="after", expected="the id of a run in this list", got=after, detail=detail
+        ) from None
 
 
 def _averaged(means: list[str]) -> dict[str, set[int]]:
@@ -173,20 +182,8 @@ class Written(ExactJSON):
         return content.encode("utf-8", "replace")
 
 
-def _fits(one: ListedRun, live: dict[str, RunSummary], project: str | None, state: RunState | None) -> bool:
-    now = live[one.id].metadata.state if one.id in live else one.state
-    return project in (None, one.project) and state in (None, now)
-
-
-def _after(runs: list[ListedRun], after: str | None) -> list[ListedRun]:
-    """Return the runs after the one that was seen last. Raises a 404 Problem if there is no such run."""
-    if after is None:
-        return runs
-    for place, one in enumerate(runs):
-        if one.id == after:
-            return runs[place + 1 :]
-    detail = f"after: run {shortened(after)} is no longer in this list. Start again without after."
-    raise Problem(404, subject="after", expected="the id of a run in this list", got=after, detail=detail)
+def _state(one: ListedRun, live: dict[str, RunSummary]) -> RunState:
+    return live[one.id].metadata.state if one.id in live else one.state
 
 
 @router.get("/runs/{run_id:path}", response_model=RunDetail)

@@ -43,6 +43,16 @@ def test_runs_are_chosen_by_state(server: Any, trainer: Callable[..., Any]) -> N
     assert ids(server.get("/runs", project="states", state="running")) == [going.run]
 
 
+def test_pages_continue_after_a_run_that_has_left_them(server: Any, trainer: Callable[..., Any]) -> None:
+    """The cursor is a run that has ended since, in a list of running ones."""
+    runs = [trainer(project="leaving") for _ in range(3)]
+    first = server.get("/runs", project="leaving", state="running", limit=1)
+    runs[2].records({"loss": [1.0]})
+    runs[2].finish()
+    rest = server.get("/runs", project="leaving", state="running", after=first["next"])
+    assert (ids(first), ids(rest)) == ([runs[2].run], [runs[1].run, runs[0].run])
+
+
 def test_a_run_has_its_details(server: Any, trainer: Callable[..., Any]) -> None:
     """Configuration (NaN by name), notes, versions, series, attempts and processes."""
     hello = {
