@@ -27,7 +27,7 @@ WATCHED = (
 )
 SYSTEM = ("_step", "_runtime", "_timestamp", "__system__", "sys.", "process duration")
 """How the names of what a tracker itself measures begin."""
-Point = tuple[str, int, float]
+Point = tuple[str, int, str]
 
 pytestmark = LONG
 

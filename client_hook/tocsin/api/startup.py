@@ -67,7 +67,8 @@ def begin(
     if hasattr(given_project, "parameters"):
         LOG.warning(MODEL)
         if live:
-            return live[-1]
+            newest: Run = live[-1]
+            return newest
         given_project = None
     try:
         chosen = project_of(os.environ) if given_project is None else given_project

@@ -98,6 +98,7 @@ def _plain(line: str) -> Line:
 
 
 def _described(run: RunDetail) -> list[Line]:
+    from ..core.values import counted
     from ..read.text import ago, number, shown
     from .output import STYLES
 
@@ -107,7 +108,8 @@ def _described(run: RunDetail) -> list[Line]:
         f"{shown(run.name)} ({run.id}), project {shown(run.project)}",
         f"Step       {_step(run)}{rate}, attempt {run.attempt} of {run.attempts}",
         f"Values     {', '.join(values) or 'none'}",
-        f"Problems   {run.alerts} open alerts, {run.skipped} skipped steps, {run.nonfinite} NaN or Inf",
+        f"Problems   {counted(run.alerts, 'open alert')}, {counted(run.skipped, 'skipped step')}, "
+        f"{run.nonfinite} NaN or Inf",
     ]
     if run.outcome is not None:
         lines.append(f"Outcome    {shown(run.outcome.text)}")

@@ -112,7 +112,8 @@ def incident_lines(incident: Incident) -> list[tuple[str, str]]:
         value = evidence.value if isinstance(evidence.value, str) else number(evidence.value)
         unit = f" {evidence.unit}" if evidence.unit else ""
         at = "" if evidence.step is None else f" at step {evidence.step}"
-        lines.append((f"  {shown(evidence.name)} {shown(value)}{shown(unit)}{at}", "dim"))
+        first, *more = f"{evidence.name} {value}{unit}{at}".splitlines()
+        lines += [(f"  {shown(line)}", "dim") for line in (first, *(f"  {line}" for line in more))]
     if diagnosis.how_to_confirm:
         lines.append((f"How to confirm: {shown(diagnosis.how_to_confirm)}", ""))
     return lines

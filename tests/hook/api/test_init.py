@@ -81,6 +81,7 @@ def test_calls_of_wandb_without_a_meaning_here_change_nothing(
     run.finish(exit_code=1)
     tocsin.finish(0, quiet=True)
     wait_until(lambda: server.writers and server.only.finish is not None)
+    assert server.only.finish is not None
     assert server.only.finish.state == "failed"
     assert "the first argument is a model" in caplog.text
 

@@ -7,7 +7,7 @@ import pty
 import re
 import subprocess
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 SEQUENCE = re.compile("\x1b\\[([?\\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
@@ -64,13 +64,13 @@ class Terminal:
 
     Args:
         command: The command.
+        environ: Further variables.
         columns: Width of the terminal.
         piped: Whether standard output is a pipe.
-        environ: Further variables.
     """
 
     def __init__(
-        self, command: Sequence[str], columns: int = 80, *, piped: bool = False, **environ: str
+        self, command: Sequence[str], environ: Mapping[str, str], columns: int = 80, *, piped: bool = False
     ) -> None:
         self.screen = Screen(columns)
         self._ours, theirs = pty.openpty()

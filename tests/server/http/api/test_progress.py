@@ -116,7 +116,7 @@ def test_it_appears_in_one_line_and_disappears(
 ) -> None:
     """While the server does not answer; at the end, only the results are on the screen."""
     environ = {"TOCSIN_URL": held.url, "TOCSIN_TOKEN": token(server, "admin")}
-    with Terminal([*python, *arguments(command)], columns, **environ) as terminal:
+    with Terminal([*python, *arguments(command)], environ, columns) as terminal:
         terminal.wait_for(lambda lines: bool(lines))
         shown = terminal.screen.lines
         held.release()
@@ -133,7 +133,7 @@ def test_standard_output_stays_clean(
 ) -> None:
     """A pipe gets what it gets without a terminal, and the terminal is empty at the end."""
     environ = {"TOCSIN_URL": held.url, "TOCSIN_TOKEN": token(server, "admin")}
-    with Terminal([*TOCSIN, *arguments(command)], piped=True, **environ) as terminal:
+    with Terminal([*TOCSIN, *arguments(command)], environ, piped=True) as terminal:
         terminal.wait_for(lambda lines: bool(lines))
         held.release()
         screen, out = terminal.end()
@@ -151,7 +151,7 @@ def test_standard_output_stays_clean(
 @pytest.mark.parametrize("columns", [40, 80])
 def test_diagnose_shows_it_while_it_reads(columns: int) -> None:
     """Also a single log that takes long."""
-    with Terminal([*TOCSIN, "diagnose", "-"], columns) as terminal:
+    with Terminal([*TOCSIN, "diagnose", "-"], {}, columns) as terminal:
         terminal.wait_for(lambda lines: bool(lines))
         shown = terminal.screen.lines
         assert terminal.process.stdin is not None
