@@ -380,6 +380,12 @@ class ActiveRun:
             self.summary.show(self.tracker.open(), self.tracker.ended())
         return tuple(found)
 
+    def resolved(self, rules: Collection[str], reason: str, now_ns: int) -> tuple[Transition, ...]:
+        """Return the transitions that resolve the open alerts of ``rules``."""
+        found = self.tracker.resolve(reason, self.summary.last_step, now_ns, rules)
+        self.summary.show(self.tracker.open(), self.tracker.ended())
+        return tuple(found)
+
     def _counted_steps(self, batch: RecordBatch | None) -> list[int]:
         """Return the steps of a batch if its records show whether the newest attempt is healthy.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,9 +102,11 @@ def evaluated(engine: RuleEvaluator, item: Item, *, save: bool) -> Evaluated:
     return Evaluated(findings, state, time.perf_counter() - begun, crash)
 
 
-def engine_of(context: RunContext, state: bytes | None) -> Engine:
+def engine_of(context: RunContext, state: bytes | None, barred: Collection[str] = ()) -> Engine:
     """Return the rules of a run, from a saved state if there is one. Raises EngineStateError."""
-    return Engine(context) if state is None else Engine.restore(context, state)
+    engine = Engine(context) if state is None else Engine.restore(context, state)
+    engine.bar(barred)
+    return engine
 
 
 def informed(engine: Any, attempt: Attempt) -> Any:

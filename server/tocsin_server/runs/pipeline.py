@@ -312,7 +312,7 @@ class Pipeline:
         if not isinstance(local, LocalEvaluator) or process is None:
             done()
             return
-        state, remote = local.engine.save(), RemoteEvaluator(process)
+        state, remote = local.engine.save(), RemoteEvaluator(process, run.id)
 
         def moved(succeeded: bool) -> None:
             if succeeded:
@@ -342,6 +342,7 @@ class Pipeline:
                 await asyncio.sleep(LOOK_S)
             else:
                 self._reloads.passed(subject)
+                self.rulebook.brief(self.changes, run)
                 then()
                 return
 

@@ -162,11 +162,11 @@ def closed_on_error(evaluator: Evaluator) -> Iterator[None]:
         raise
 
 
-def _beginning(process: RuleProcess | None) -> Begin[Evaluator]:
-    """Return what loads rules into a rule process, or into this process if None."""
+def _beginning(process: RuleProcess | None, barred: Collection[str]) -> Begin[Evaluator]:
+    """Return what loads rules, except ``barred``, into a rule process, or into this process if None."""
     if process is None:
-        return lambda context, state: LocalEvaluator(engine_of(context, state))
-    return partial(RemoteEvaluator.loaded, process)
+        return lambda context, state: LocalEvaluator(engine_of(context, state, barred))
+    return partial(RemoteEvaluator.loaded, process, barred)
 
 
 def _summary_of(stored: StoredRun) -> tuple[int, RunSummary]:
@@ -304,7 +304,7 @@ class RunRegistry:
 
     def _restored(self, run_id: str, now_ns: int, process: RuleProcess | None) -> ActiveRun:
         stored = self._stored(run_id)
-        evaluator, recovery = load_engine(self._reader, stored, _beginning(process))
+        evaluator, recovery = self._loaded(stored, process)
         with closed_on_error(evaluator):
             join = self._incidents.joining(sharing(stored))
             run = restore_run(stored, evaluator, recovery, self._settings, now_ns, join, self.waiting)
@@ -324,12 +324,15 @@ class RunRegistry:
             run.evaluator.close()
 
     def _reloaded(self, run: ActiveRun, process: RuleProcess | None) -> Evaluator:
-        evaluator, recovery = load_engine(self._reader, self._stored(run.id), _beginning(process))
+        evaluator, recovery = self._loaded(self._stored(run.id), process)
         items = (item for item in recovery.replay if item.arrival <= run.evaluated_arrival)
         with closed_on_error(evaluator):
             for page in pages(items):
                 evaluator.replay(page)
         return evaluator
+
+    def _loaded(self, stored: StoredRun, process: RuleProcess | None) -> tuple[Evaluator, Recovery]:
+        return load_engine(self._reader, stored, _beginning(process, self.processes.barred(stored.id)))
 
     def _stored(self, run_id: str) -> StoredRun:
         stored = self._reader.run_head(run_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from tocsin_server.store.rules import Act, CustomRuleRow, TuningRow
 
 log = logging.getLogger("tocsin.rules")
 
+HUNG = f"{RULE_CHANGED}the rule was switched off for this run, because its evaluation did not end"
 LOOK_S = 1.0
 """Interval at which the version is checked."""
 
@@ -40,6 +41,7 @@ class EventSink(Protocol):
     registry: RunRegistry
 
     def add_event(self, run_id: str, kind: str, data: Mapping[str, Any]) -> None: ...
+    def resolve(self, run: ActiveRun, rules: Collection[str], reason: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -148,11 +150,15 @@ class Rulebook:
         """Update the rules of a run if they differ from the current ones."""
         if run.state.ended:
             return
-        wanted, known = self.now.plan_of(run.summary.metadata), run.plan
+        barred = order.registry.processes.barred(run.id)
+        configured, known = self.now.plan_of(run.summary.metadata), run.plan
+        wanted = configured.without(barred)
         if wanted == known:
             return
-        why = {name: self._why(name, wanted) for name in wanted.reset_rules(known)}
-        order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": why})
+        why = {name: self._why(name, configured) for name in wanted.reset_rules(known)}
+        off = wanted.reset_rules(configured)
+        order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": {**why, **dict.fromkeys(off, HUNG)}})
+        order.resolve(run, off, HUNG)
 
     def _why(self, rule: str, plan: Plan) -> str:
         """Return what happened to a rule, for the history of its alert."""

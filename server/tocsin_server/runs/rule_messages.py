@@ -8,7 +8,7 @@ its type.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,7 @@ class Open(msgspec.Struct, tag=True, array_like=True):
     planned_steps: int | None
     environment: dict[str, Any]
     state: bytes | None
+    barred: list[str]
 
 
 class Records(msgspec.Struct, tag=True, array_like=True):
@@ -134,7 +135,9 @@ def answer_in(body: bytes) -> Answer:
     return _answers.decode(body)
 
 
-def opening(no: int, key: int, context: RunContext, state: bytes | None) -> Open:
+def opening(
+    no: int, key: int, context: RunContext, state: bytes | None, barred: Collection[str] = ()
+) -> Open:
     """Return the message that loads a run; what its events added to the context is part of the state."""
     environment = {
         "versions": dict.fromkeys(sorted(context.libraries), ""),
@@ -151,6 +154,7 @@ def opening(no: int, key: int, context: RunContext, state: bytes | None) -> Open
         context.planned_steps,
         environment,
         state,
+        list(barred),
     )
 
 

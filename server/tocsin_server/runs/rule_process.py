@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from itertools import count
+from pathlib import PurePath
 from typing import cast
 
 from tocsin_server.core.checkpoints import Checkpoint
-from tocsin_server.detect.engine.plan import NO_PLAN, Plan
+from tocsin_server.detect.engine.plan import EVERY, NO_PLAN, Plan
 from tocsin_server.detect.engine.state_codec import EngineStateError
 from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.rule import rule_id
+from tocsin_server.detect.rules.catalog import settings_types
 from tocsin_server.runs.evaluators import Attempt, Evaluated, Item
 from tocsin_server.runs.rule_messages import (
     LENGTH,
@@ -56,12 +62,17 @@ class RuleProcess(asyncio.Protocol):
     """A child process and the connection to it. Used on the event loop, except where noted."""
 
     def __init__(self, ended: Callable[[RuleProcess], None]) -> None:
-        self.runs = 0
-        """Number of runs whose rules it holds."""
+        self.held: dict[int, str] = {}
+        """The runs whose rules it holds, by key."""
         self.alive = False
+        self.hangs = False
+        """Whether it is asked where it hangs."""
         self._ended = ended
         self._numbers, self._keys = count(1), count(1)
-        self._receivers: dict[int, Receiver] = {}
+        self._receivers: dict[int, tuple[Receiver, int]] = {}
+        """Where the answer to each message goes, and the key of its run, oldest message first."""
+        self._stack = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the connection
+        """Where the process writes what it executes, when asked."""
         self._buffer = bytearray()
         self._answered_at = 0.0
         """Time on the monotonic clock of the newest answer, or of the message sent when none waited."""
@@ -80,11 +91,12 @@ class RuleProcess(asyncio.Protocol):
         """
         self._loop = asyncio.get_running_loop()
         ready: asyncio.Future[Answer | None] = self._loop.create_future()
-        self._receivers[0] = lambda answer: None if ready.done() else ready.set_result(answer)
+        self._receivers[0] = lambda answer: None if ready.done() else ready.set_result(answer), 0
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                self._child = _child(command or (sys.executable, "-P", "-m", PROGRAM), theirs.fileno())
+                program = command or (sys.executable, "-P", "-m", PROGRAM)
+                self._child = _child(program, theirs.fileno(), self._stack.fileno())
             await self._loop.create_unix_connection(lambda: self, sock=ours)
             answer = await asyncio.wait_for(ready, START_S)
         except BaseException as error:
@@ -108,6 +120,23 @@ class RuleProcess(asyncio.Protocol):
         """Return whether messages wait, and none was answered for :data:`HANG_S`."""
         return bool(self._receivers) and time.monotonic() - self._answered_at > HANG_S
 
+    def ask_where(self) -> None:
+        """Make it write what it executes. It does so even within an endless loop, but not while stopped."""
+        self.hangs = True
+        os.ftruncate(self._stack.fileno(), 0)
+        self._stack.seek(0)  # the process shares the position
+        if self._child is not None:
+            self._child.send_signal(signal.SIGUSR1)
+
+    def hang(self) -> tuple[str, str] | None:
+        """Return run and rule in which it hangs, or None if it does not execute anything.
+
+        The rule is :data:`~tocsin_server.detect.engine.plan.EVERY` if it hangs outside of the rules.
+        """
+        stack = os.pread(self._stack.fileno(), 1 << 16, 0).decode(errors="replace")
+        _, key = next(iter(self._receivers.values()))
+        return (self.held[key], rule_in(stack)) if stack and key in self.held else None
+
     # From the loop of the server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -124,16 +153,17 @@ class RuleProcess(asyncio.Protocol):
                 break
             answer = answer_in(bytes(self._buffer[start + LENGTH : end]))
             start, self._answered_at = end, time.monotonic()
-            self._pass_on(self._receivers.pop(answer.no), answer)
+            self._pass_on(self._receivers.pop(answer.no)[0], answer)
         del self._buffer[:start]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Pass None to everything that waits for an answer."""
         self.alive = False
+        self._stack.close()
         self._closed.set()
         receivers, self._receivers = list(self._receivers.values()), {}
         self._ended(self)
-        for receiver in receivers:
+        for receiver, _ in receivers:
             self._pass_on(receiver, None)
 
     @staticmethod
@@ -143,31 +173,31 @@ class RuleProcess(asyncio.Protocol):
         except Exception:
             log.exception("the answer of a rule process could not be used")
 
-    def new_key(self) -> int:
+    def new_key(self, run_id: str) -> int:
         """Return a key for another run."""
-        self.runs += 1
-        return next(self._keys)
+        key = next(self._keys)
+        self.held[key] = run_id
+        return key
 
     def send(self, make: Callable[[int], Message], receiver: Receiver) -> None:
         """Send the message that ``make`` returns for its number; ``receiver`` gets the answer later."""
-        number = next(self._numbers)
-        self._write(number, encoded(make(number)), receiver)
+        message = make(next(self._numbers))
+        self._write(message, encoded(message), receiver)
 
     def submit(self, make: Callable[[int], Message]) -> Future[Answer | None]:
         """Send a message from another thread; the future gets its answer."""
         answer: Future[Answer | None] = Future()
-        number = next(self._numbers)
-        body = encoded(make(number))
-        self._loop.call_soon_threadsafe(self._write, number, body, answer.set_result)
+        message = make(next(self._numbers))
+        self._loop.call_soon_threadsafe(self._write, message, encoded(message), answer.set_result)
         return answer
 
-    def _write(self, number: int, body: bytes, receiver: Receiver) -> None:
+    def _write(self, message: Message, body: bytes, receiver: Receiver) -> None:
         if self._transport is None or not self.alive:
             self._loop.call_soon(receiver, None)
             return
         if not self._receivers:
             self._answered_at = time.monotonic()
-        self._receivers[number] = receiver
+        self._receivers[message.no] = receiver, message.key
         self._transport.write(body)
 
     # The end
@@ -198,24 +228,26 @@ class RuleProcess(asyncio.Protocol):
 class RemoteEvaluator:
     """The rules of one run in a rule process."""
 
-    def __init__(self, process: RuleProcess) -> None:
+    def __init__(self, process: RuleProcess, run_id: str) -> None:
         self.plan: Plan = NO_PLAN
         self.checkpoints: Sequence[Checkpoint] = ()
         self._process = process
-        self._key = process.new_key()
+        self._key = process.new_key(run_id)
 
     @classmethod
-    def loaded(cls, process: RuleProcess, context: RunContext, state: bytes | None) -> RemoteEvaluator:
-        """Return the loaded rules of a run. Called on a thread.
+    def loaded(
+        cls, process: RuleProcess, barred: Collection[str], context: RunContext, state: bytes | None
+    ) -> RemoteEvaluator:
+        """Return the loaded rules of a run, without those in ``barred``. Called on a thread.
 
         Raises:
             EngineStateError: ``state`` cannot be read.
             RuleProcessError: The process ended.
         """
-        made = cls(process)
-        answer = _answered(process.submit(lambda no: opening(no, made._key, context, state)))
+        made = cls(process, context.run_id)
+        answer = _answered(process.submit(lambda no: opening(no, made._key, context, state, barred)))
         if answer.unreadable:
-            process.runs -= 1
+            process.held.pop(made._key, None)
             raise EngineStateError(answer.unreadable)
         made._learn(answer)
         return made
@@ -264,7 +296,7 @@ class RemoteEvaluator:
 
     def close(self) -> None:
         """See :class:`Evaluator`. May be called on a thread."""
-        self._process.runs -= 1
+        self._process.held.pop(self._key, None)
         self._process.submit(lambda no: Close(no, self._key))
 
     def _learn(self, answer: Answer) -> None:
@@ -273,11 +305,17 @@ class RemoteEvaluator:
         self.checkpoints = self.checkpoints if checkpoints is None else checkpoints
 
 
-def _child(command: Sequence[str], descriptor: int) -> subprocess.Popen[bytes]:
-    """Start a process that gets one end of a socket pair. It inherits no other file of the server."""
+def rule_in(stack: str) -> str:
+    """Return the innermost rule in a stack that :mod:`faulthandler` wrote; ``EVERY`` if there is none."""
+    files = [PurePath(line.split('"')[1]) for line in stack.splitlines() if line.startswith('  File "')]
+    return next((rule for file in files if (rule := rule_id(file.stem)) in settings_types()), EVERY)
+
+
+def _child(command: Sequence[str], *descriptors: int) -> subprocess.Popen[bytes]:
+    """Start a process that inherits these files of the server and no others."""
     return subprocess.Popen(  # noqa: S603 - this interpreter and a module of this program
-        [*command, str(descriptor)],
-        pass_fds=(descriptor,),
+        [*command, *map(str, descriptors)],
+        pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from tocsin_server.detect.engine.plan import EVERY
+from tocsin_server.runs.cores import cores
 from tocsin_server.runs.rule_process import RuleProcess, RuleProcessError
 
 log = logging.getLogger("tocsin.rules")
@@ -27,15 +29,10 @@ MOST = 2
 """Most processes that are started automatically: the event loop needs half as much CPU time as the rules."""
 LIVES, LIFE_S = 3, 60.0
 """After this many ends within so many seconds, or failed starts in a row, the server evaluates the rules."""
+HANGS = 2
+"""A rule in which the process hung this often on the same run is disabled for this run."""
 PAUSE_S = 0.5
 """Pause before a process is started again, times the number of recent ends."""
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class RuleProcesses:
@@ -58,6 +55,8 @@ class RuleProcesses:
         self._children: set[RuleProcess] = set()
         """Those that may not have ended."""
         self._ends: list[float] = []
+        self._hangs: Counter[tuple[str, str]] = Counter()
+        """How often a process hung, by run and rule."""
         self._starting: asyncio.Task[None] | None = None
         self._stopping = False
         self._busy_looks = 0
@@ -83,10 +82,35 @@ class RuleProcesses:
             if self._busy_looks >= BUSY_LOOKS and cores() > 1:
                 self._want(min(cores() - 1, MOST))
         for process in self._live:
-            if process.is_hanging():
-                log.error("Rule process %s does not answer, so it is replaced.", process.pid)
-                process.kill()
+            if not process.is_hanging():
+                process.hangs = False
+            elif process.hangs:
+                self._replace(process)
+            else:
+                process.ask_where()
         return bool(self._live)
+
+    def _replace(self, process: RuleProcess) -> None:
+        """End a hanging process, and note the rule in which it hangs."""
+        log.error("Rule process %s does not answer, so it is replaced.", process.pid)
+        hang = process.hang()
+        process.kill()
+        if hang is None:
+            return
+        self._hangs[hang] += 1
+        if self._hangs[hang] == HANGS:
+            run, rule = hang
+            log.error(
+                "%s evaluated no more for run %s until the server restarts: a process hung in it %d times.",
+                "The rules are" if rule == EVERY else f"Rule {rule} is",
+                run,
+                HANGS,
+            )
+
+    def barred(self, run_id: str) -> frozenset[str]:
+        """Return the rules that are disabled for a run because they hang; EVERY for all."""
+        hangs = self._hangs.items()
+        return frozenset(rule for (run, rule), times in hangs if run == run_id and times >= HANGS)
 
     async def choose(self) -> RuleProcess | None:
         """Return the process for another run, or None if the server should evaluate its rules itself.
@@ -100,7 +124,7 @@ class RuleProcesses:
 
     def least_loaded(self) -> RuleProcess | None:
         """Return the process with the fewest runs, or None without processes."""
-        return min(self._live, key=lambda process: process.runs, default=None)
+        return min(self._live, key=lambda process: len(process.held), default=None)
 
     async def stop(self) -> None:
         """End all processes and wait for them."""
@@ -163,7 +187,8 @@ class RuleProcesses:
         self._children.discard(process)
         asyncio.get_running_loop().run_in_executor(None, process.wait)
         self.restarts += 1
-        self._ends.append(time.monotonic())
+        if not process.hangs:
+            self._ends.append(time.monotonic())
         log.warning("Rule process %s ended; the rules of its runs are loaded again.", process.pid)
         self._want(self._wanted)
 

@@ -6,6 +6,7 @@ closed, however the server ended.
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import socket
 import sys
@@ -87,7 +88,7 @@ class Runs:
 
     def _open(self, message: Open) -> Answer:
         try:
-            run = Run(message.run_id, engine_of(context_of(message), message.state))
+            run = Run(message.run_id, engine_of(context_of(message), message.state, message.barred))
         except EngineStateError as error:
             return Answer(message.no, unreadable=str(error))
         self._runs[message.key] = run
@@ -103,8 +104,14 @@ def messages(incoming: IO[bytes]) -> Iterator[Message]:
         yield message_in(body)
 
 
-def main(descriptor: int) -> None:
-    """Serve the connection of this file descriptor until the server closes it."""
+def main(descriptor: int, stack: int) -> None:
+    """Serve the connection of a file descriptor until the server closes it.
+
+    Args:
+        descriptor: The process's end of a socket pair.
+        stack: Where to write what is executed, on SIGUSR1.
+    """
+    faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
     # A terminal's Ctrl-C and systemd reach all processes of the server. Its runs end with the connection.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -119,4 +126,4 @@ def main(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

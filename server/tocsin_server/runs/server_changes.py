@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from tocsin_server.core.models import Finding, RunEvent, RunState, Writer
@@ -95,6 +95,16 @@ class ServerChanges:
             run.plan = plans.Plan.from_plain(data)
         run.accept_event(event, now_ns)
         self._evaluation.event(run, None, lambda: Prepared(event, changes=changes or {}), now_ns)
+
+    def resolve(self, run: ActiveRun, rules: Collection[str], reason: str) -> None:
+        """Resolve the alerts of rules that are disabled and whose state is lost."""
+
+        def begin() -> None:
+            transitions = run.resolved(rules, reason, self._clock())
+            if transitions:
+                self._durability.submit(run, None, transitions=transitions)
+
+        self._evaluation.beside(run, begin)
 
     def steps_per_s(self, run_id: str) -> float | None:
         """Return the throughput of a run in memory, or None if unknown."""

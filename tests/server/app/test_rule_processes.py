@@ -18,12 +18,14 @@ from sqlalchemy import make_url
 from tests.matrix import ALL
 from tests.server import siege
 from tocsin.protocol import Event, Finish
+from tocsin_server.detect.engine.plan import EVERY
 from tocsin_server.runs import rule_process, rule_processes
 from tocsin_server.runs.rule_process import RemoteEvaluator
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
 
+ROOT = Path(__file__).parents[3]
 KILLS = rule_processes.LIVES + 1 if ALL else 2
 """With more than three kills, the server evaluates the rest itself."""
 
@@ -123,6 +125,35 @@ def test_a_process_that_hangs_is_replaced(
     monkeypatch.undo()
     client.acked(last)
     assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+
+
+def test_the_innermost_rule_of_a_stack_hangs() -> None:
+    """Also if it hangs in a function that the rule calls; other files are no rules."""
+    frames = (
+        '  File "/a/stats/level.py", line 1 in median',
+        '  File "/a/rules/loss/loss_spike.py", line 2 in observe',
+    )
+    assert rule_process.rule_in("\n".join(frames)) == "loss-spike"
+    assert rule_process.rule_in(frames[0]) == EVERY
+
+
+def test_a_rule_that_loops_is_disabled_for_its_run(
+    run_server: Start, dial: Dial, eventually: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    """After the second hang: what waits is acknowledged, other rules see it, and other runs keep the rule."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(rule_process, "PROGRAM", "tests.server.app.endless_rule")
+    monkeypatch.setattr(rule_process, "HANG_S", 0.5)
+    server = run_server(rule_processes=1)
+    client, other = (dial(server.base, run, server.token) for run in ("r1", "r2"))
+    client.acked(client.train([0], loss=[math.nan], grad_norm=[1.0]))
+    client.acked(client.train([1, 2], loss=[math.inf, 1.0], grad_norm=[math.nan, 1.0]))
+    eventually(lambda: ("nonfinite-loss", "resolved") in alerts(server, "r1"), "its alert to be closed")
+    assert ("nonfinite-grad-norm", "firing") in alerts(server, "r1")
+    other.acked(other.train([0], loss=[math.nan]))
+    assert alerts(server, "r2") == [("nonfinite-loss", "firing")]
+    assert server.health()["rule_process_restarts"] == rule_processes.HANGS
+    assert "Rule nonfinite-loss is evaluated no more for run r1" in caplog.text
 
 
 def test_without_processes_the_server_evaluates_the_rules(

@@ -7,7 +7,7 @@ however the records are split into batches and whenever the state was saved and 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -198,6 +198,11 @@ class Engine:
         for process in self._writers.values():
             process.change(self._settings, plan, reset)
         self._absences.change(plan.rules, reset)
+
+    def bar(self, rules: Collection[str]) -> None:
+        """Evaluate these rules no more. The next plan must disable them, too."""
+        if rules:
+            self._adopt(self.plan.without(rules))
 
     def _replan(self, event: RunEvent) -> list[Finding]:
         """Apply changed rules: resolve alerts of removed rules with a reason, and update severities."""

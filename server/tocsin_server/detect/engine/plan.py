@@ -6,8 +6,8 @@ that it applies to. Results therefore depend only on stored data, and a replay u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,12 @@ from tocsin_server.detect.custom import threshold, tuning
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.rules.catalog import settings_types
 
 KIND = "rules"
 """Kind of the event; accepted only from the server's writer, so that scripts cannot send it."""
+EVERY = "*"
+"""Placeholder for all rules that check records."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,14 @@ class Plan:
         """Return the labels of the alerts of a rule."""
         mine = self.by_id.get(rule)
         return {} if mine is None else dict(mine.labels)
+
+    def without(self, barred: Collection[str]) -> Plan:
+        """Return the plan with these rules disabled; :data:`EVERY` are all that check records."""
+        every = EVERY in barred
+        rules = () if every else tuple(rule for rule in self.rules if rule.id not in barred)
+        names = [rule for rule in settings_types() if every or rule in barred]
+        off = {rule: replace(self.tunings.get(rule, Tuning()), enabled=False) for rule in names}
+        return Plan(rules, dict(sorted({**self.tunings, **off}.items()))) if barred else self
 
     def reset_rules(self, before: Plan) -> frozenset[str]:
         """Return the rules that must restart because they were added, removed or changed since ``before``."""

@@ -8,7 +8,7 @@ import pytest
 
 from tocsin_server.core.models import AlertState
 from tocsin_server.detect.engine.engine import Engine
-from tocsin_server.detect.engine.plan import NO_PLAN, Plan
+from tocsin_server.detect.engine.plan import EVERY, NO_PLAN, Plan
 from tocsin_server.detect.interface.context import RunContext
 
 LIMIT = {"id": "mine", "series": "x", "comparison": ">", "limit": 5}
@@ -114,6 +114,18 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     assert (set(plan.by_id), set(plan.off)) == ({"mine"}, {"plateau"})
     assert Plan.from_plain(plan.plain()) == plan
     assert NO_PLAN.plain() == {}
+
+
+def test_barred_rules_neither_fire_nor_return_with_a_snapshot() -> None:
+    """The plan stays equal to the one that is stored in the run; every other rule is evaluated."""
+    plan = Plan.from_plain({"rules": [LIMIT], "builtin": {"plateau": {"severity": "info"}}})
+    barred = plan.without({"mine", "nonfinite-loss"})
+    assert (set(barred.by_id), set(barred.off)) == (set(), {"nonfinite-loss"})
+    assert Plan.from_plain(barred.plain()) == barred
+    assert plan.without({EVERY}).off >= {"nonfinite-loss", "plateau", "recurrent-instability"}
+    engine = Engine(RunContext())
+    engine.bar({"nonfinite-loss"})
+    assert Engine.restore(RunContext(), engine.save()).plan.off == {"nonfinite-loss"}
 
 
 def test_an_older_snapshot_has_no_plan() -> None:
