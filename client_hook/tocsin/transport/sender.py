@@ -374,7 +374,9 @@ class Sender:
             return 0.0
         if self._session.is_more_due:
             return 0.0
-        wake = min(self._link.wake_at(now), self._deadline, now + POLL_S)
+        hurries = self._session.flush_s < POLL_S and self._flush_at > now
+        poll = self._flush_at if hurries else now + POLL_S
+        wake = min(self._link.wake_at(now), self._deadline, poll)
         return max(0.0, wake - now)
 
     def _flush(self, now: float) -> None:

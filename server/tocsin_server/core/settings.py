@@ -87,7 +87,7 @@ class Settings:
     processes."""
     flush_ms: int = 200
     """How often training processes send; less often if there are many (``messages_per_s``)."""
-    flush_ms_watched: int = 100
+    flush_ms_watched: int = 50
     """How often the training processes of a run send while a browser shows it."""
     messages_per_s: int = 400
     """Messages of all training processes per second, above which they are asked to send less often."""

@@ -303,6 +303,9 @@ class Pipeline:
                     if isinstance(run.evaluator, LocalEvaluator):
                         run.turns.add(partial(self._move, run))
                         await asyncio.sleep(0)
+                moving = self.registry.active.get(self.registry.processes.uneven() or "")
+                if moving is not None:
+                    moving.turns.add(partial(self._move_on, moving))
 
         await self.jobs.round("rule processes").keep(look, LOOK_S)
 
@@ -322,6 +325,11 @@ class Pipeline:
             done()
 
         remote.move_here(local.engine.context, state, moved)
+
+    def _move_on(self, run: ActiveRun, done: Done) -> None:
+        """Move the rules of a run to the least loaded process, between two of its batches."""
+        run.evaluator.close()
+        self._reload(run, done)
 
     def _reload(self, run: ActiveRun, then: Done) -> None:
         """Load the rules of a run again because their process ended, then call ``then``."""

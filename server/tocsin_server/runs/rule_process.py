@@ -64,6 +64,8 @@ class RuleProcess(asyncio.Protocol):
     def __init__(self, ended: Callable[[RuleProcess], None]) -> None:
         self.held: dict[int, str] = {}
         """The runs whose rules it holds, by key."""
+        self.busy_s: dict[int, float] = {}
+        """Seconds that the rules of each run took, halved at each :meth:`forget`."""
         self.alive = False
         self.hangs = False
         """Whether it is asked where it hangs."""
@@ -153,7 +155,9 @@ class RuleProcess(asyncio.Protocol):
                 break
             answer = answer_in(bytes(self._buffer[start + LENGTH : end]))
             start, self._answered_at = end, time.monotonic()
-            self._pass_on(self._receivers.pop(answer.no)[0], answer)
+            receiver, key = self._receivers.pop(answer.no)
+            self.busy_s[key] = self.busy_s.get(key, 0.0) + answer.seconds
+            self._pass_on(receiver, answer)
         del self._buffer[:start]
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -174,10 +178,21 @@ class RuleProcess(asyncio.Protocol):
             log.exception("the answer of a rule process could not be used")
 
     def new_key(self, run_id: str) -> int:
-        """Return a key for another run."""
+        """Return a key for another run, which counts like the others until it is measured."""
         key = next(self._keys)
+        self.busy_s[key] = self.load / max(len(self.busy_s), 1)
         self.held[key] = run_id
         return key
+
+    @property
+    def load(self) -> float:
+        """Seconds that all rules took recently, see :attr:`busy_s`."""
+        return sum(self.busy_s.copy().values())  # other threads may add a run
+
+    def forget(self) -> None:
+        """Let older evaluations count half as much, and those of runs that it no longer holds not at all."""
+        before = self.busy_s.copy()
+        self.busy_s = {key: busy_s / 2 for key, busy_s in before.items() if key in self.held}
 
     def send(self, make: Callable[[int], Message], receiver: Receiver) -> None:
         """Send the message that ``make`` returns for its number; ``receiver`` gets the answer later."""

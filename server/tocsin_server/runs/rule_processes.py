@@ -29,6 +29,10 @@ MOST = 2
 """Most processes that are started automatically: the event loop needs half as much CPU time as the rules."""
 LIVES, LIFE_S = 3, 60.0
 """After this many ends within so many seconds, or failed starts in a row, the server evaluates the rules."""
+UNEVEN_S = 0.4
+"""Difference of load between two processes from which a run moves, which is 0.2 of a core."""
+EVEN_LOOKS = 3
+"""A run moves at most at every third look, because its load is then known."""
 HANGS = 2
 """A rule in which the process hung this often on the same run is disabled for this run."""
 PAUSE_S = 0.5
@@ -60,6 +64,7 @@ class RuleProcesses:
         self._starting: asyncio.Task[None] | None = None
         self._stopping = False
         self._busy_looks = 0
+        self._even_looks = 0
 
     @property
     def live(self) -> Sequence[RuleProcess]:
@@ -82,6 +87,7 @@ class RuleProcesses:
             if self._busy_looks >= BUSY_LOOKS and cores() > 1:
                 self._want(min(cores() - 1, MOST))
         for process in self._live:
+            process.forget()
             if not process.is_hanging():
                 process.hangs = False
             elif process.hangs:
@@ -123,8 +129,22 @@ class RuleProcesses:
         return self.least_loaded()
 
     def least_loaded(self) -> RuleProcess | None:
-        """Return the process with the fewest runs, or None without processes."""
-        return min(self._live, key=lambda process: len(process.held), default=None)
+        """Return the process whose rules took least time recently, or None without processes."""
+        return min(self._live, key=lambda process: (process.load, len(process.held)), default=None)
+
+    def uneven(self) -> str | None:
+        """Return the run that should move to the least loaded process, if the loads differ much."""
+        self._even_looks += 1
+        least, most = self.least_loaded(), max(self._live, key=lambda process: process.load, default=None)
+        if self._even_looks % EVEN_LOOKS or least is None or most is None:
+            return None
+        gap = most.load - least.load
+        if gap < UNEVEN_S:
+            return None
+        busy = ((most.busy_s.get(key, 0.0), run) for key, run in most.held.copy().items())
+        return min(
+            ((abs(gap / 2 - took), run) for took, run in busy if 0.0 < took < gap), default=("", None)
+        )[1]
 
     async def stop(self) -> None:
         """End all processes and wait for them."""

@@ -1,9 +1,10 @@
 """Codec of sealed columns: lossless, 2 to 6 bytes per value. Pure functions.
 
-Floats are stored as float32 if that preserves every bit, otherwise as float64; steps, times,
-arrivals and record numbers as differences. Bytes are shuffled (all first bytes, all second
-bytes, ...) before zstd level 1, because that makes floats compressible. A column without values in
-some records starts with a presence bitmap: missing is not NaN.
+Floats are stored as float32 if that preserves every bit, as whole numbers if all were printed with the same
+number of decimal places (ALP, https://doi.org/10.1145/3626717), otherwise as float64; steps, times, arrivals
+and record numbers as differences. Bytes are shuffled (all first bytes, all second bytes, ...) before zstd
+level 1, because that makes floats compressible. A column without values in some records starts with a
+presence bitmap: missing is not NaN.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from tocsin_server.core.models import F64, I64, U32, Column
 RECORDS = 4096
 """Records of one writer in a chunk. More saves little space per point (docs/internals/storage.md)."""
 
-FLOAT32, SPARSE, DELTA = 1, 2, 4
+FLOAT32, SPARSE, DELTA, DECIMAL = 1, 2, 4, 8
 """Bits of the codec number."""
 
 LEVEL, LEVEL_TOGETHER = 1, 3
+TENS: F64 = np.array([10.0**places for places in range(16)])
+"""Powers of ten that a float64 represents exactly."""
+SAMPLE = 16
+"""Number of values at which it is seen that a column has no decimals."""
 _local = threading.local()
 
 
@@ -83,12 +88,33 @@ def narrow(values: F64) -> NDArray[np.float32] | None:
     return small if exact else None
 
 
+def decimals(values: F64) -> tuple[int, I64] | None:
+    """Return (places, integers [n]) if each value is exactly its integer / 10**places; else None."""
+    sample = values[:: max(1, len(values) // SAMPLE), None]
+    for places in np.flatnonzero(_are_decimals(sample, TENS)):
+        if _are_decimals(values[:, None], TENS[places : places + 1]).all():
+            return int(places), np.rint(values * TENS[places]).astype(np.int64)
+    return None
+
+
+def _are_decimals(values: F64, tens: F64) -> NDArray[np.bool_]:
+    """Return for each of ``tens`` [k] whether all ``values`` [n, 1] are an integer divided by it."""
+    with np.errstate(all="ignore"):
+        scaled = np.rint(values * tens)
+        back = np.where(np.abs(scaled) < 2.0**53, scaled, 0.0).astype(np.int64) / tens
+    equal: NDArray[np.bool_] = back.view(np.uint64) == values.view(np.uint64)
+    return equal.all(axis=0)
+
+
 def float_bytes(column: Column, rows: int) -> tuple[int, bytes]:
     """Return (codec, bytes) of a column over ``rows`` records, not compressed yet."""
     values = np.ascontiguousarray(column.v, dtype="<f8")
     small = narrow(values)
-    codec = 0 if small is None else FLOAT32
-    raw = shuffle(values if small is None else small)
+    found = None if small is not None else decimals(values)
+    if found is not None:
+        codec, raw = DECIMAL, bytes([found[0]]) + shuffle(found[1])
+    else:
+        codec, raw = (0, shuffle(values)) if small is None else (FLOAT32, shuffle(small))
     if column.at is None or len(column.at) == rows:
         return codec, raw
     present = np.zeros(rows, dtype=np.bool_)
@@ -103,6 +129,8 @@ def floats_of(codec: int, body: bytes, rows: int) -> Column:
         bitmap = (rows + 7) // 8
         present = np.unpackbits(np.frombuffer(raw[:bitmap], dtype=np.uint8), count=rows)
         at, raw = np.flatnonzero(present).astype(np.uint32), raw[bitmap:]
+    if codec & DECIMAL:
+        return Column(unshuffle(raw[1:], "<i8") / TENS[raw[0]], at)
     if not codec & FLOAT32:
         return Column(unshuffle(raw, "<f8"), at)
     with np.errstate(all="ignore"):

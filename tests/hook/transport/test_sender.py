@@ -217,6 +217,17 @@ def test_the_server_chooses_the_flush_interval(server: IngestServer) -> None:
     trainer.sender.close()
 
 
+def test_the_thread_wakes_for_a_short_flush_interval(server: IngestServer) -> None:
+    """While a browser shows the run, it does not sleep longer than the server asks for."""
+    server.flush_ms = 70
+    trainer = Trainer(server.url, None)
+    trainer.train(1)
+    wait_until(lambda: trainer.sender._session.flush_s == 0.07)
+    with trainer.sender._lock:
+        assert trainer.sender._turn(time.monotonic()) <= 0.07
+    trainer.sender.close()
+
+
 def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
     """The handlers get the messages that the script opted in to; a failing handler does not affect others."""
     server.say = [

@@ -84,6 +84,25 @@ def test_a_run_moves_to_a_process_between_two_batches(
     assert len(processes.live) == 1
 
 
+def test_a_run_moves_from_a_busy_process_to_another(run_server: Start, dial: Dial, eventually: Any) -> None:
+    """It continues there with its state, and its alert fires once."""
+    server = run_server(rule_processes=2)
+    processes, runs = server.pipeline.registry.processes, server.pipeline.registry.active
+    eventually(lambda: len(processes.live) == 2, "two processes")
+    clients = {name: dial(server.base, name, server.token) for name in ("r1", "r2", "r3")}
+    for client in clients.values():
+        client.acked(client.train([0], loss=[math.nan]))
+    busy = max(processes.live, key=lambda process: len(process.held))
+    server.call(lambda: busy.busy_s.update(dict.fromkeys(busy.held, 1e6)))
+    moved = eventually(
+        lambda: [one for one in clients if runs[one].evaluator._process is not busy][1:], "a move"
+    )
+    for name in clients:
+        clients[name].acked(clients[name].train([1], loss=[math.nan]))
+        assert alerts(server, name) == [("nonfinite-loss", "firing")]
+    assert len(moved) == len(busy.held) == 1
+
+
 def test_a_finish_waits_for_the_findings_before_it(stopped: Start, eventually: Any) -> None:
     """Behind a batch without an answer, events and the end of the run keep their order."""
     server, client, pid = stopped()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tocsin_server.core.models import Column
 from tocsin_server.store.chunks import (
+    DECIMAL,
     FLOAT32,
     SPARSE,
     decode_floats,
@@ -40,6 +41,30 @@ def test_float32_values_take_half_the_room(values: list[float]) -> None:
     back = decode_floats(codec, body, len(values)).v
     assert codec & FLOAT32 or np.isnan(sent).any()
     assert back.view(np.uint64).tolist() == sent.view(np.uint64).tolist()
+
+
+@given(st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=100), st.integers(0, 12))
+def test_printed_decimals_come_back(numbers: list[int], places: int) -> None:
+    """Numbers with a common number of decimal places, as in logs; zeros are positive."""
+    sent = np.array([float(f"{number}e-{places}") for number in numbers if number] + [0.1, 0.0])
+    codec, body = encode_floats(Column(sent), len(sent))
+    assert codec & DECIMAL
+    assert decode_floats(codec, body, len(sent)).v.view(np.uint64).tolist() == sent.view(np.uint64).tolist()
+
+
+def test_printed_decimals_take_few_bytes() -> None:
+    """A noisy loss with four decimal places: 1.6 bytes per value, as float64 6.4."""
+    loss = np.round(3.0 + np.random.default_rng(1).normal(0.0, 0.05, 4096), 4)
+    assert len(encode_floats(Column(loss), 4096)[1]) < 1.7 * 4096
+
+
+@pytest.mark.parametrize("odd", [-0.0, float("nan"), float("inf"), 1e300, 5e-324, 0.1 + 0.2])
+def test_one_other_value_makes_a_column_float64(odd: float) -> None:
+    """It is returned exactly, wherever it is."""
+    sent = np.append(np.arange(1000) / 10.0, odd)
+    codec, body = encode_floats(Column(sent), 1001)
+    assert not codec & DECIMAL
+    assert decode_floats(codec, body, 1001).v.view(np.uint64).tolist() == sent.view(np.uint64).tolist()
 
 
 @given(st.dictionaries(st.integers(0, 4095), words, min_size=1, max_size=50))

@@ -100,15 +100,17 @@ class BroadcastServer:
     # Tasks
 
     async def _ticking(self) -> None:
+        loop = asyncio.get_running_loop()
         with self._hub.listen() as listener:
             while True:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(listener.wait(), IDLE_S)
                 listener.take_alerts()
                 listener.take_broadcasts()
+                begun = loop.time()
                 with self.work.isolated("tick"):
-                    self.tick(listener, asyncio.get_running_loop().time())
-                await asyncio.sleep(self._pipeline.pressure.tick_ms / 1000)
+                    self.tick(listener, begun)
+                await asyncio.sleep(begun + self._pipeline.pressure.tick_ms / 1000 - loop.time())
 
     async def _pushing(self) -> None:
         with self._hub.listen() as listener:
