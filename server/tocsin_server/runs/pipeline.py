@@ -303,9 +303,10 @@ class Pipeline:
                     if isinstance(run.evaluator, LocalEvaluator):
                         run.turns.add(partial(self._move, run))
                         await asyncio.sleep(0)
-                moving = self.registry.active.get(self.registry.processes.uneven() or "")
-                if moving is not None:
-                    moving.turns.add(partial(self._move_on, moving))
+                for run_id in self.registry.processes.uneven():
+                    moving = self.registry.active.get(run_id)
+                    if moving is not None:
+                        moving.turns.add(partial(self._move_on, moving))
 
         await self.jobs.round("rule processes").keep(look, LOOK_S)
 

@@ -30,9 +30,9 @@ MOST = 2
 LIVES, LIFE_S = 3, 60.0
 """After this many ends within so many seconds, or failed starts in a row, the server evaluates the rules."""
 UNEVEN_S = 0.4
-"""Difference of load between two processes from which a run moves, which is 0.2 of a core."""
+"""Difference of load between two processes from which runs move, which is 0.2 of a core."""
 EVEN_LOOKS = 3
-"""A run moves at most at every third look, because its load is then known."""
+"""Runs move at most at every third look, because their load is then known."""
 HANGS = 2
 """A rule in which the process hung this often on the same run is disabled for this run."""
 PAUSE_S = 0.5
@@ -132,19 +132,19 @@ class RuleProcesses:
         """Return the process whose rules took least time recently, or None without processes."""
         return min(self._live, key=lambda process: (process.load, len(process.held)), default=None)
 
-    def uneven(self) -> str | None:
-        """Return the run that should move to the least loaded process, if the loads differ much."""
+    def uneven(self) -> list[str]:
+        """Return the runs that should move to the least loaded process, if the loads differ much."""
         self._even_looks += 1
         least, most = self.least_loaded(), max(self._live, key=lambda process: process.load, default=None)
         if self._even_looks % EVEN_LOOKS or least is None or most is None:
-            return None
-        gap = most.load - least.load
-        if gap < UNEVEN_S:
-            return None
-        busy = ((most.busy_s.get(key, 0.0), run) for key, run in most.held.copy().items())
-        return min(
-            ((abs(gap / 2 - took), run) for took, run in busy if 0.0 < took < gap), default=("", None)
-        )[1]
+            return []
+        gap, moving = most.load - least.load, []
+        busy = [(most.busy_s.get(key, 0.0), run) for key, run in most.held.copy().items()]
+        for took, run in sorted(busy, reverse=True):
+            if gap >= UNEVEN_S and 0.0 < took < gap:
+                gap -= 2 * took
+                moving.append(run)
+        return moving
 
     async def stop(self) -> None:
         """End all processes and wait for them."""
