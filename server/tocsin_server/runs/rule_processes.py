@@ -29,8 +29,8 @@ MOST = 2
 """Most processes that are started automatically: the event loop needs half as much CPU time as the rules."""
 LIVES, LIFE_S = 3, 60.0
 """After this many ends within so many seconds, or failed starts in a row, the server evaluates the rules."""
-UNEVEN_S = 0.4
-"""Difference of load between two processes from which runs move, which is 0.2 of a core."""
+UNEVEN_S = 0.1
+"""Difference of load between two processes from which runs move, which is 0.1 of a core."""
 EVEN_LOOKS = 3
 """Runs move at most at every third look, because their load is then known."""
 HANGS = 2

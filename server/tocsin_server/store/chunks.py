@@ -102,8 +102,7 @@ def _are_decimals(values: F64, tens: F64) -> NDArray[np.bool_]:
     with np.errstate(all="ignore"):
         scaled = np.rint(values * tens)
         back = np.where(np.abs(scaled) < 2.0**53, scaled, 0.0).astype(np.int64) / tens
-    equal: NDArray[np.bool_] = back.view(np.uint64) == values.view(np.uint64)
-    return equal.all(axis=0)
+    return np.asarray((back.view(np.uint64) == values.view(np.uint64)).all(axis=0), np.bool_)
 
 
 def float_bytes(column: Column, rows: int) -> tuple[int, bytes]:
