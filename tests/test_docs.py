@@ -288,13 +288,24 @@ def test_links_outside_the_site_lead_somewhere() -> None:
     assert wrong == []
 
 
+def habits() -> list[list[str]]:
+    """Return the cells of the table that compares habits, without its head."""
+    text = text_of("docs/explanation/comparison.md")
+    table = text.partition("## Habits")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 10
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_what_the_comparison_says_of_other_tools_has_a_source() -> None:
+    """Each cell has a link, or "–" for what was not found in a documentation."""
+    claims = [cell for row in habits() for cell in row[1:5]]
+    assert [claim for claim in claims if claim != "–" and "](https://" not in claim] == []
+
+
 def test_the_comparison_names_tests_that_exist() -> None:
     """What tocsin's column claims has a test; a row without one says that tocsin does not do it."""
-    text = text_of("docs/explanation/comparison.md")
-    habits = text.partition("## Habits")[2].partition("\n## ")[0]
-    rows = [line.strip("|").split("|") for line in habits.splitlines() if line.startswith("| ")][1:]
-    assert len(rows) > 10
-    for *_, tocsin, test in rows:
+    for *_, tocsin, test in habits():
         path, _, name = test.strip(" `").partition("::")
         if not path:
             assert tocsin.strip().startswith("no"), tocsin
