@@ -14,6 +14,8 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 START_S, ANSWER_S = 60.0, 60.0
+CONTROL, ESCAPE = "\ue009", "\ue00c"
+"""Keys without a letter, as WebDriver names them."""
 
 
 class Firefox:
@@ -58,6 +60,13 @@ class Firefox:
         answer = self.command("script.evaluate", expression=expression, target=target, awaitPromise=True)
         assert answer["type"] == "success", answer
         return answer["result"].get("value")
+
+    def press(self, key: str, held: str = "") -> None:
+        """Press a key and release it, while ``held`` is down."""
+        down, up = ([{"type": kind, "value": each} for each in order] for kind, order in (
+            ("keyDown", held + key), ("keyUp", key + held)))  # fmt: skip
+        keys = {"type": "key", "id": "keyboard", "actions": [*down, *up]}
+        self.command("input.performActions", context=self._tab, actions=[keys])
 
     def until(self, expression: str, patience_s: float = 60) -> None:
         """Wait until an expression is true."""
