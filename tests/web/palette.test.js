@@ -76,6 +76,21 @@ for (const [kind, matrix] of Object.entries(SEEN)) {
   });
 }
 
+for (const [kind, matrix] of Object.entries(SEEN)) {
+  test(`neighbors in the legend of 4, 8, 20 and 60 runs differ in color or dash with ${kind}`, () => {
+    for (const theme of [0, 1]) {
+      const seen = RUNS.map((pair) => oklab(times(matrix, pair[theme])));
+      for (const runs of [4, 8, 20, 60]) {
+        for (let slot = 1; slot < runs; slot++) {
+          const [one, other] = [seen[(slot - 1) % COLORS], seen[slot % COLORS]];
+          const apart = Math.hypot(...one.map((v, k) => v - other[k]));
+          assert.ok(apart >= LEAST[kind] || dashOf(slot) !== dashOf(slot - 1), `${runs} runs, ${slot}`);
+        }
+      }
+    }
+  });
+}
+
 test("every color of a run has a contrast of 3 to the surface", () => {
   const light = (rgb) => times([[0.2126, 0.7152, 0.0722]], rgb)[0] + 0.05;
   const surface = colorsOf("--surface");

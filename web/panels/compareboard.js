@@ -356,8 +356,10 @@ export class CompareBoard {
    */
   #rows(spot) {
     const { panel, at } = spot;
+    const dashes = new Map(panel.picture?.owned?.map(({ id, dash }) => [id, dash]));
     const rows = this.#values(panel.kind, panel.picture, at).map((row) => ({
       ...row,
+      dash: dashes.get(row.id),
       lit: row.id === this.lit,
     }));
     const near = byDistance(panel.picture?.owned ?? [], at, this.#away(spot));

@@ -151,8 +151,8 @@ function area(plot) {
  * @param {Layer[]} layers
  * @param {number} at
  * @param {import("./vitals.js").Scene} scene
- * @param {{ name: string, layers: Layer[], ink: string }[]} [lines] of a composed chart; without them, those
- *   of the run's other optimizers follow
+ * @param {{ name: string, layers: Layer[], ink: string, dash?: string }[]} [lines] of a composed chart;
+ *   without them, those of the run's other optimizers follow
  * @returns {import("./tooltip.js").Content | null} null beyond the newest step
  */
 export function contentOf(panel, layers, at, scene, lines) {
@@ -186,10 +186,10 @@ const besideRows = (kind, step, { layers, reported }) =>
 /**
  * @param {import("./panel.js").PanelKind} kind
  * @param {number} step
- * @param {{ name: string, layers: Layer[], ink: string }[]} lines
+ * @param {{ name: string, layers: Layer[], ink: string, dash?: string }[]} lines
  */
 const rowsOf = (kind, step, lines) =>
-  lines.flatMap(({ name, layers, ink }) => {
+  lines.flatMap(({ name, layers, ink, dash }) => {
     const found = reading(layers, step);
-    return found ? [rowOf(kind, found, name, ink)] : [];
+    return found ? [{ ...rowOf(kind, found, name, ink), dash }] : [];
   });

@@ -7,11 +7,12 @@
 
 import { el, refill } from "../browser/dom.js";
 import { icon } from "../components/icons.js";
+import { strokeOf } from "../components/runs/stroke.js";
 import { int } from "../lib/format.js";
 
 /**
- * @typedef {{ name: string, text: string, soft?: string, bad?: string, ink: string, lit?: boolean }} Row
- *   soft: what else is known, such as the range of a bucket; bad: non-finite values
+ * @typedef {{ name: string, text: string, soft?: string, bad?: string, ink: string, dash?: string,
+ *   lit?: boolean }} Row soft: what else is known, such as the range of a bucket; bad: non-finite values
  * @typedef {{ title: string, rows: Row[], note?: string }} Content
  */
 
@@ -85,7 +86,7 @@ function line(row) {
   return el(
     "div.line",
     { class: row.lit ? "is-lit" : "" },
-    el("i", { "--ink": `var(${row.ink})` }),
+    strokeOf(row.ink, row.dash),
     el("span.clip", {}, row.name),
     el("b", { class: /NaN|Inf/.test(row.text) ? "is-critical" : "" }, row.text),
     el(

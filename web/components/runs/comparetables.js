@@ -1,13 +1,13 @@
 /** The tables of a comparison: runs with colors, values and alerts; settings that differ. */
 
-import { el, refill, say, svg } from "../../browser/dom.js";
+import { el, refill, say } from "../../browser/dom.js";
 import { bySeverity, isOpen } from "../../lib/alerts/attention.js";
 import { settings } from "../../lib/charts/compare.js";
 import { shortened } from "../../lib/flatten.js";
 import { counted, int, powers, ruleTitle } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
-import { dashOf, inkOf } from "../../lib/views/compareview.js";
 import { icon } from "../icons.js";
+import { stroke } from "./stroke.js";
 
 /** @typedef {import("../../data/comparisonrows.js").CompareRow} CompareRow */
 /**
@@ -167,18 +167,6 @@ export class RunsTable {
     (same ?? of(rows[Math.min(place, rows.length - 1)], (each) => each.startsWith(`${kind} `)))?.focus();
   }
 }
-
-/**
- * How the run's line looks.
- *
- * @param {number} slot
- */
-export const stroke = (slot) =>
-  svg(
-    "svg",
-    { viewBox: "0 0 24 6", class: "stroke", "aria-hidden": "true", "--ink": `var(${inkOf(slot)})` },
-    svg("path", { d: "M0 3h24", "stroke-dasharray": dashOf(slot).replaceAll("px", "") || null }),
-  );
 
 /**
  * @param {CompareRow} row

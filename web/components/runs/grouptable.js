@@ -2,7 +2,7 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { counted, dotted } from "../../lib/format.js";
-import { stroke } from "./comparetables.js";
+import { stroke } from "./stroke.js";
 
 /**
  * @typedef {{ id: string, name: string, slot: number, runs: number, hidden: number, failed: number,
