@@ -17,10 +17,11 @@ const NO_LAYERS = /** @type {Layer[]} */ ([]);
 
 /**
  * Callbacks for a new row, new details (loaded with the events), changed series, and failed requests.
- * `complete`: a whole response arrived, not only new records; `grew`: visible series changed.
+ * `complete`: a whole response arrived, not only new records; `grew`: visible series changed; `finer`: the
+ * window that was requested arrived.
  *
  * @typedef {{ row: (row: RunRow) => void, details: (run: RunDetail) => void,
- *   series: (change: { complete: boolean, grew: boolean }) => void,
+ *   series: (change: { complete: boolean, grew: boolean, finer?: boolean }) => void,
  *   failed: (error: Error) => void }} Listeners
  */
 
@@ -155,9 +156,9 @@ export class RunData {
     }
     if (window.from === null) return;
     this.#fine ??= new Feed(this.api, this.live, this.id, {
-      changed: (_, grew) => {
+      changed: (delta, grew) => {
         this.#axis = null;
-        this.on.series({ complete: false, grew });
+        this.on.series({ complete: false, grew, finer: delta === null });
       },
       failed: this.on.failed,
     });

@@ -272,11 +272,12 @@ class RunPage {
     this.compare.offer(run.attempts_list);
   }
 
-  /** @param {{ complete: boolean, grew: boolean }} change */
-  #seriesChanged({ complete, grew }) {
+  /** @param {{ complete: boolean, grew: boolean, finer?: boolean }} change */
+  #seriesChanged({ complete, grew, finer }) {
     this.failure.hidden = true;
     if (complete) this.charts.showControls();
     if (grew) this.charts.drawVitals();
+    if (finer) this.charts.plots?.hurry();
   }
 
   /** @param {Error} error */

@@ -97,6 +97,13 @@ export class Plots {
     this.#ask();
   }
 
+  /** Draw what waits at the next frame, without the pause after the last drawing: the reader waits for it. */
+  hurry() {
+    clearTimeout(this.#rest);
+    this.#rest = undefined;
+    this.#ask();
+  }
+
   /** @param {HTMLElement} div */
   drop(div) {
     this.watcher.unobserve(div);

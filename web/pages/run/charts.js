@@ -265,6 +265,7 @@ export class RunCharts {
     this.metrics.look(nav.window());
     if (data.run) this.#layers();
     this.draw();
+    this.plots?.hurry();
   }
 
   /** Draw the same steps, as the view says. */
