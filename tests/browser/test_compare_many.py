@@ -21,6 +21,10 @@ LOSSES = """(runs) => {
 DRAWN = """() => document.querySelector("[data-series=loss] .plot").data
     ?.reduce((sum, each) => sum + each.x.length, 0) ?? 0"""
 
+DASHES = """(rows) => Object.fromEntries([...document.querySelectorAll(rows)].map((row) => [
+    /run-\\d+/.exec(row.innerText)[0], row.querySelector(".stroke path").getAttribute("stroke-dasharray"),
+]))"""
+START = "() => Number(document.querySelector('[data-series=loss] .plot').layout.xaxis.range[0])"
 GROUP_LINES = """() => new Set((document.querySelector("[data-series=loss] .plot").data ?? [])
     .filter((each) => each.mode === "lines" && !each.fill && each.y.length > 10)
     .map((each) => each.line.color)).size"""
@@ -54,6 +58,17 @@ def test_many_runs_are_one_request_and_their_last_values_are_exact(
     assert not [url for url in asked if url.startswith(("/api/v1/runs", "/api/v1/alerts?"))]
 
 
+def test_the_tooltip_shows_the_dash_of_a_line(many: Any, visit: Callable[..., Any]) -> None:
+    """Of 20 runs, two have each color: each line in the tooltip looks like that in the table of runs."""
+    tab = visit(many, None)
+    tab.page.goto(f"{many.base}/compare?" + "&".join(f"run=c_{number:04}" for number in range(20)))
+    tab.page.wait_for_function(LOSSES, arg=20)
+    tab.point_at("loss", 30, 0.5, tab.page.locator(".tooltip .line").first)
+    shown = tab.page.evaluate(DASHES, ".tooltip .line")
+    assert set(shown.values()) == {None, "6,3"}
+    assert shown.items() <= tab.page.evaluate(DASHES, "tr[data-run]").items()
+
+
 def test_a_run_that_goes_on_stays_live_among_ended_ones(
     many: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
@@ -75,7 +90,7 @@ def test_a_run_that_goes_on_stays_live_among_ended_ones(
 
 
 def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..., Any]) -> None:
-    """Above a thousand runs, the groups are drawn and listed, and no run has a line or a row."""
+    """Above a thousand runs, the groups are drawn and listed, also over times; no run has a line or a row."""
     crowd_of(tower, 1_010)
     page = visit(tower, None).page
     runs = "&".join(f"run=c_{number:04}" for number in range(1_010))
@@ -91,3 +106,5 @@ def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..
     page.get_by_role("button", name="Min–max").click()
     page.wait_for_url("**band=range*")
     page.wait_for_function(f"() => ({GROUP_LINES})() === 4")
+    page.locator('[data-x="wall"]').click()
+    page.wait_for_function(f"() => ({START})() > 1e12 && ({GROUP_LINES})() === 4")

@@ -35,11 +35,11 @@ test("the same groups are requested once, and too many are an error", async () =
   const api = {
     groups: async (body) => {
       asked.push(body);
-      return { first_step: 0, last_step: 1, groups: body.groups.map(() => ({ series: { loss: series } })) };
+      return { first: 0, last: 1, groups: body.groups.map(() => ({ series: { loss: series } })) };
     },
   };
   const sums = new GroupSums(api, { changed: () => {}, failed: (error) => failures.push(error.message) });
-  const window = { from: null, to: null };
+  const window = { x: "step", from: null, to: null };
   for (let i = 0; i < 2; i++) await sums.want([group("g", ["a", "b"])], ["loss"], window);
   assert.deepEqual([asked.length, asked[0].groups, asked[0].buckets], [1, [["a", "b"]], 200]);
   assert.deepEqual([sums.of("loss").length, sums.of("lr").length], [1, 0]);

@@ -30,7 +30,7 @@ export class Api extends Http {
   /**
    * Aggregate runs by group.
    *
-   * @param {{ groups: string[][], names: string[], buckets: number } & StepWindow} asked
+   * @param {{ groups: string[][], names: string[], buckets: number, x: string } & StepWindow} asked
    * @param {AbortSignal} [signal]
    * @returns {Promise<GroupsAnswer>}
    */

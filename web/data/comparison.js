@@ -1,6 +1,6 @@
 /** What a comparison shows: a common x axis, lines of runs or groups, and their colors. */
 
-import { alignment, overlay } from "../lib/charts/compare.js";
+import { alignment, overlay, tokenSeries } from "../lib/charts/compare.js";
 import {
   faultsOfSums,
   groupKeys,
@@ -11,11 +11,11 @@ import {
 } from "../lib/charts/groups.js";
 import { logarithmic } from "../lib/charts/logaxis.js";
 import { padded } from "../lib/charts/metricaxis.js";
-import { STEPS } from "../lib/charts/timeaxis.js";
+import { STEPS, timeline } from "../lib/charts/timeaxis.js";
 import { VITAL_SERIES } from "../lib/charts/vitalsigns.js";
 import { counted, int, moment, num, span } from "../lib/format.js";
 import { dashOf, inkOf, MOST_LISTED } from "../lib/views/compareview.js";
-import { xMetric } from "../lib/views/xaxis.js";
+import { xMetric, xOf } from "../lib/views/xaxis.js";
 import { ComparedRuns } from "./comparedruns.js";
 import { GroupSums } from "./groupsums.js";
 
@@ -91,7 +91,15 @@ export class Comparison {
       ...group,
       runs: group.runs.filter((id) => !hidden.has(id)),
     }));
-    void this.sums.want(groups, [...new Set([...VITAL_SERIES, ...series])], { from, to }, again);
+    const axis = { x: this.#xOfSums(), from, to };
+    void this.sums.want(groups, [...new Set([...VITAL_SERIES, ...series])], axis, again);
+  }
+
+  /** Return the x axis of groups that the server aggregates: tokens are one metric for all runs. */
+  #xOfSums() {
+    const { x } = this.source.view();
+    const tokens = x === "tokens" ? tokenSeries(this.names()) : null;
+    return x === "tokens" ? (tokens === null ? "step" : xOf(tokens)) : x;
   }
 
   /** Runs whose series are loaded. */
@@ -112,6 +120,7 @@ export class Comparison {
     const member = this.members.get(id);
     const { x, logX } = this.source.view();
     if (x === "step") return logX ? LOG_STEPS : STEPS;
+    if (this.many) return lineOfSums(x);
     if (!member?.feed.ready) return null;
     const kind = `${x} ${logX}`;
     if (this.#kind !== kind) this.#lines.clear();
@@ -298,9 +307,9 @@ export class Comparison {
   range() {
     const { from, to, runs, logX } = this.source.view();
     if (from !== null && to !== null && (from > 0 || !logX)) return [this.placed(from), this.placed(to)];
-    const { first_step, last_step } = (this.many && this.sums.answer) || {};
-    let low = first_step ?? Infinity;
-    let high = last_step ?? -Infinity;
+    const answer = this.many ? this.sums.answer : null;
+    let low = answer?.first ?? Infinity;
+    let high = answer?.last ?? -Infinity;
     for (const { id } of runs) {
       const { first = null, last = null } = this.members.get(id)?.feed.set ?? {};
       const line = this.line(id);
@@ -373,3 +382,14 @@ export class Comparison {
     return pairs ? new Map(pairs) : null;
   }
 }
+
+/**
+ * Return the x axis of groups that the server aggregates: it has placed their values already.
+ *
+ * @param {import("../lib/views/xaxis.js").XKind} x not the step
+ * @returns {import("../lib/charts/timeaxis.js").Timeline}
+ */
+const lineOfSums = (x) =>
+  x === "relative" || x === "wall"
+    ? timeline(x, { steps: [0, 1], times: [0, 1] })
+    : { ...STEPS, kind: "metric", title: xMetric(x) ?? "tokens" };

@@ -17,6 +17,7 @@ export class GroupSums {
   /** Whether groups that are not shown yet are being aggregated. */
   pending = false;
   #asked = "";
+  #x = "step";
   /** @type {AbortController | null} */
   #asking = null;
 
@@ -34,13 +35,15 @@ export class GroupSums {
    *
    * @param {Group[]} groups
    * @param {string[]} names
-   * @param {StepWindow} window
+   * @param {StepWindow & { x: string }} axis and the part of it that is visible
    * @param {boolean} [again] in any case
    */
-  async want(groups, names, { from, to }, again = false) {
-    const asked = JSON.stringify([groups.map(({ runs }) => runs), names, from, to]);
+  async want(groups, names, { x, from, to }, again = false) {
+    const asked = JSON.stringify([groups.map(({ runs }) => runs), names, x, from, to]);
     if (!groups.length || (asked === this.#asked && !again)) return;
     this.#asked = asked;
+    if (x !== this.#x) this.answer = null; // its positions are on another axis
+    this.#x = x;
     this.#asking?.abort();
     const asking = new AbortController();
     this.#asking = asking;
@@ -52,7 +55,7 @@ export class GroupSums {
         throw new RangeError(`There are too many groups: ${groups.length}. Group by fewer settings.`);
       }
       const runs = groups.map((group) => group.runs);
-      this.answer = await this.api.groups({ groups: runs, names, buckets, from, to }, asking.signal);
+      this.answer = await this.api.groups({ groups: runs, names, buckets, x, from, to }, asking.signal);
       this.groups = groups;
       this.pending = false;
       this.on.changed();

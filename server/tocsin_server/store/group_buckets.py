@@ -1,4 +1,4 @@
-"""Aggregate one series of many runs into buckets of steps: mean, spread and range over the runs. Pure code.
+"""Aggregate one series of many runs into buckets of the x axis: mean, spread and range over runs. Pure code.
 
 In each bucket a run counts once, with the mean of its finite values there. Between two buckets with records
 it is interpolated, so that runs that log at different steps are comparable. It does not count before its
@@ -20,14 +20,14 @@ COUNTS = ("nan", "pinf", "ninf")
 
 
 class Span(NamedTuple):
-    """``buckets`` of equal width over the steps from ``first`` to ``last``, both included."""
+    """``buckets`` of equal width over the x axis from ``first`` to ``last``, both included."""
 
     first: float
     last: float
     buckets: int
 
     def places(self, x: F64) -> I64:
-        """Return the bucket of each step; those outside are in the first and the last one."""
+        """Return the bucket of each position; those outside are in the first and the last one."""
         width = (self.last - self.first) / self.buckets or 1.0
         return np.clip(np.floor((x - self.first) / width), 0, self.buckets - 1).astype(np.int64)
 
@@ -79,10 +79,18 @@ class GroupBuckets:
         self.counts = {name: np.zeros(size) for name in COUNTS}
         self._x, self._own = np.zeros(size), np.zeros(size)
 
-    def add(self, runs: Sequence[Sequence[SeriesLayer]]) -> None:
-        """Add some runs: the layers of each, newest attempt first, then by rank."""
+    def add(
+        self, runs: Sequence[Sequence[SeriesLayer]], placed: Sequence[Sequence[Items]] | None = None
+    ) -> None:
+        """Add some runs.
+
+        Args:
+            runs: The layers of each, newest attempt first, then by rank.
+            placed: What is drawn of each, on the x axis; by default at its steps.
+        """
         newest = [next((layer for layer in layers if len(layer.x)), None) for layers in runs]
-        drawn = [list(visible(layers)) for layers, one in zip(runs, newest, strict=True) if one is not None]
+        parts = [list(visible(layers)) for layers in runs] if placed is None else placed
+        drawn = [part for part, one in zip(parts, newest, strict=True) if one is not None]
         if not drawn:
             return
         last = np.array([(one.first if one.last is None else one.last)[-1] for one in newest if one])
@@ -95,6 +103,8 @@ class GroupBuckets:
     def _add(self, runs: Sequence[Sequence[Items]]) -> None:
         """Add what is drawn of some runs: all at once, because each call of NumPy has its price."""
         parts = [part for parts in runs for part in parts]
+        if not parts:
+            return
         items = Items(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         of_run = np.repeat(np.arange(len(runs)), [sum(len(part.x) for part in parts) for parts in runs])
         size, shape = self.span.buckets, (len(runs), self.span.buckets)
@@ -125,7 +135,7 @@ class GroupBuckets:
         self._x += np.where(own, middle, 0.0).sum(axis=0)
 
     def columns(self) -> dict[str, F64]:
-        """Return the buckets in which a run has records: ``x`` is the mean step of those records."""
+        """Return the buckets in which a run has records: ``x`` is the mean position of those records."""
         kept = self._own > 0
         mean, std = self.values.result()
         none = np.where(self.values.n > 0, 0.0, np.nan)
@@ -142,7 +152,7 @@ class GroupBuckets:
 
 
 class Items(NamedTuple):
-    """Records or buckets in order of their steps, f64[m] each."""
+    """Records or buckets of a run, f64[m] each."""
 
     x: F64
     x1: F64

@@ -168,6 +168,10 @@ class ManySeries:
         found = connection.execute(_MANY_ARRIVALS, asked)
         self._arrivals = {row.id: -1 if row.arrival is None else int(row.arrival) for row in found}
 
+    def __contains__(self, run_id: str) -> bool:
+        """Return whether the run exists."""
+        return run_id in self._arrivals
+
     def names(self, run_id: str) -> list[str]:
         """Return the names of all series of a run, in order of first appearance."""
         numbers = self._numbers[run_id]
@@ -398,16 +402,28 @@ def _read_rows(
 
 def exact_layer(row: Row[Any], points: Points, column: Column, by: str) -> SeriesLayer:
     """Return the single values of a column in order of x; equal x keep the order of the writer."""
-    at = chunks.rows_of(column, points.n)
-    order = np.argsort(points.time_ns[at] if by == "time" else points.step[at], kind="stable")
-    at, v = at[order], column.v[order]
-    t = to_ms(points.time_ns[at])
-    x = t if by == "time" else points.step[at].astype(np.float64)
-    flags = (np.isnan(v), np.isposinf(v), np.isneginf(v))
-    nan, pinf, ninf = (flag.astype(np.float64) for flag in flags)
+    step, time_ns, v = points.step, points.time_ns, column.v
+    if column.at is not None:
+        step, time_ns = step[column.at], time_ns[column.at]
+    by_x = time_ns if by == "time" else step
+    if not (by_x[1:] >= by_x[:-1]).all():
+        order = np.argsort(by_x, kind="stable")
+        step, time_ns, v = step[order], time_ns[order], v[order]
+    t = to_ms(time_ns)
+    x = t if by == "time" else step.astype(np.float64)
+    nan, pinf, ninf = _nonfinite(v)
     return SeriesLayer(
         row.attempt_no, row.rank, row.writer_no, True, x, x, t, v, np.ones(len(v)), nan, pinf, ninf
     )
+
+
+def _nonfinite(v: F64) -> tuple[F64, F64, F64]:
+    """Return where values are NaN, +Inf and -Inf, as 1.0."""
+    if np.isfinite(v).all():
+        none = np.zeros(len(v))
+        return none, none, none
+    nan, pinf, ninf = (flag(v).astype(np.float64) for flag in (np.isnan, np.isposinf, np.isneginf))
+    return nan, pinf, ninf
 
 
 def _bucket_layer(

@@ -53,20 +53,18 @@ export class XChoice {
   /**
    * @param {XAxis} axis
    * @param {string[]} names metrics, in order
-   * @param {boolean} [onlySteps] nothing else can be chosen
+   * @param {boolean} [linear] it cannot be logarithmic
    */
-  show({ x, logX }, names, onlySteps = false) {
+  show({ x, logX }, names, linear = false) {
     const chosen = xMetric(x) ?? "";
     for (const button of this.kinds) {
       button.setAttribute("aria-pressed", String(button.dataset.x === x));
-      button.toggleAttribute("disabled", onlySteps && button.dataset.x !== "step");
     }
     this.#offer(names, chosen);
     this.metric.value = chosen;
     this.metric.classList.toggle("is-on", chosen !== "");
-    this.metric.disabled = onlySteps;
     this.log.setAttribute("aria-pressed", String(logX && canBeLog(x)));
-    this.log.toggleAttribute("disabled", onlySteps || !canBeLog(x));
+    this.log.toggleAttribute("disabled", linear || !canBeLog(x));
   }
 
   /**

@@ -89,7 +89,8 @@ export function readCompare(search) {
   return {
     runs,
     base: base !== null && ids.includes(base) ? base : null,
-    ...(ids.length > MOST_LISTED ? readX(new URLSearchParams(), ALIGN) : readX(asked, ALIGN)),
+    ...readX(asked, ALIGN),
+    ...(ids.length > MOST_LISTED ? { logX: false } : {}),
     ...readSmoothing(asked),
     difference: asked.get("difference") === "1",
     series: [...new Set(asked.getAll("series"))].slice(0, MOST_SERIES),

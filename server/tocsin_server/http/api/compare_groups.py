@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio.to_thread
 from pydantic import Field
@@ -19,10 +19,10 @@ from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.series import FEWEST
 from tocsin_server.http.api.shapes import Number, Packed
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.store.group_buckets import GroupBuckets, Span
+from tocsin_server.store.group_axis import Axis, Placing, placed, placing
+from tocsin_server.store.group_buckets import GroupBuckets, Items, Span
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
-from tocsin_server.store.run_rows import existing
-from tocsin_server.store.series_window import ManySeries, Window
+from tocsin_server.store.series_window import ManySeries
 
 router = resource("series")
 
@@ -34,13 +34,18 @@ MOST_SUMS = 1 << 18
 
 
 class GroupsQuery(Body):
-    """``groups``: the runs of each group. ``from`` and ``to``: steps, null for those of all runs."""
+    """``groups``: the runs of each group. ``x``: the axis. ``from`` and ``to``: its ends, null for all runs.
+
+    The axis is ``step``; ``relative``, ms since the first record of a run; ``wall``, Unix ms; or ``metric:``
+    and the name of a series, at whose last known value each record is placed.
+    """
 
     groups: Annotated[
         list[Annotated[list[Id], Field(max_length=MOST_RUNS)]], Field(min_length=1, max_length=MOST_GROUPS)
     ]
     names: Annotated[list[str], Field(min_length=1, max_length=MOST_NAMES)]
     buckets: Annotated[int, Field(ge=FEWEST, le=MOST_BUCKETS)] = 200
+    x: Annotated[str, Field(pattern="^(step|relative|wall|metric:.{1,200})$")] = "step"
     start: Annotated[Real | None, Field(alias="from")] = None
     stop: Annotated[Real | None, Field(alias="to")] = None
 
@@ -55,7 +60,7 @@ class Newest(TypedDict):
 
 
 class GroupSeries(TypedDict):
-    """A series of a group of ``runs`` that have it, in buckets of steps.
+    """A series of a group of ``runs`` that have it, in buckets of the x axis.
 
     ``n`` runs are behind a value: each counts once, with the mean of its finite values in the bucket, or
     interpolated between two buckets. ``std`` is the sample standard deviation over runs, ``min`` and ``max``
@@ -85,10 +90,10 @@ class Group(TypedDict):
 
 
 class GroupsAnswer(TypedDict):
-    """The groups in the requested order, and the steps over which they are aggregated."""
+    """The groups in the requested order, and the ends of the x axis over which they are aggregated."""
 
-    first_step: float | None
-    last_step: float | None
+    first: float | None
+    last: float | None
     groups: list[Group]
 
 
@@ -104,19 +109,40 @@ class _Group:
 async def compare_groups(request: Request, wanted: GroupsQuery, _identity: Reader) -> ExactJSON:
     """Aggregate series of up to 10,000 runs by group."""
     _check(wanted)
-    services = services_of(request)
+    services, axis = services_of(request), _axis(wanted.x)
     first, last = wanted.start, wanted.stop
-    if first is None or last is None:
-        ends: list[float] = []
+    places: dict[str, Placing] = {}
+    if first is None or last is None or axis.kind != "step":
         async for part in _while_connected(request, wanted):
-            ends += await anyio.to_thread.run_sync(_ends, services, part)
-        first = min(ends, default=None) if first is None else first
-        last = max(ends, default=None) if last is None else last
+            places |= await anyio.to_thread.run_sync(_places, services, wanted.names, axis, part)
+        first = min((each.low for each in places.values()), default=None) if first is None else first
+        last = max((each.high for each in places.values()), default=None) if last is None else last
     groups = [_Group() for _ in wanted.groups]
-    span = Span(first or 0.0, last or 0.0, wanted.buckets)
+    shown = _Shown(wanted.names, axis, Span(first or 0.0, last or 0.0, wanted.buckets), places)
     async for part in _while_connected(request, wanted):
-        await anyio.to_thread.run_sync(_add, services, wanted.names, span, part, groups)
-    return ExactJSON({"first_step": first, "last_step": last, "groups": [_group(one) for one in groups]})
+        await anyio.to_thread.run_sync(_add, services, shown, part, groups)
+    return ExactJSON({"first": first, "last": last, "groups": [_group(one) for one in groups]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The requested series and the x axis; ``places`` has the runs that are on the axis."""
+
+    names: Sequence[str]
+    axis: Axis
+    span: Span
+    places: dict[str, Placing]
+
+    def place(self, run_id: str) -> Placing | None:
+        """Return where a run is; a window of steps needs no look at the run."""
+        if self.axis.kind == "step":
+            return Placing(self.span.first, self.span.last)
+        return self.places.get(run_id)
+
+
+def _axis(text: str) -> Axis:
+    kind, _, metric = text.partition(":")
+    return Axis("metric", metric) if kind == "metric" else Axis(kind)  # type: ignore[arg-type]
 
 
 def _check(wanted: GroupsQuery) -> None:
@@ -132,6 +158,7 @@ def _check(wanted: GroupsQuery) -> None:
 Part = Sequence[tuple[int, str]]
 """Runs that are read together, each with the place of its group."""
 Missing = Literal["deleted", "damaged"]
+R = TypeVar("R")
 
 
 async def _while_connected(request: Request, wanted: GroupsQuery) -> AsyncIterator[Part]:
@@ -148,47 +175,56 @@ def _parts(wanted: GroupsQuery) -> Iterator[Part]:
         yield runs[begin : begin + AT_ONCE]
 
 
-def _read(
-    services: Services, part: Part, names: Sequence[str], window: Window, buckets: int
-) -> Iterator[tuple[int, SeriesAnswer | Missing]]:
-    """Yield the group of each run and its series, or why they are missing."""
+def _opened(
+    services: Services, part: Part, read: Callable[[ManySeries, str], R]
+) -> Iterator[tuple[int, str, R | Missing]]:
+    """Yield the group of each run, its id, and what was read of it, or why that is missing."""
     with services.reader.consistent() as connection:
-        there = existing(connection, [run_id for _, run_id in part])
-        series = ManySeries(connection, sorted(there))
+        series = ManySeries(connection, [run_id for _, run_id in part])
         for no, run_id in part:
-            if run_id not in there:
-                yield no, "deleted"
+            if run_id not in series:
+                yield no, run_id, "deleted"
                 continue
             try:
-                yield no, series.of(run_id, names, window, buckets)
+                yield no, run_id, read(series, run_id)
             except DamagedError:
-                yield no, "damaged"
+                yield no, run_id, "damaged"
 
 
-def _ends(services: Services, part: Part) -> list[int]:
-    """Return the first and the last step of each run that has any."""
-    found = _read(services, part, [], Window(None, None, "step"), 1)
-    answers = [answer for _, answer in found if isinstance(answer, SeriesAnswer)]
-    ends = [end for answer in answers for end in (answer.first_step, answer.last_step)]
-    return [end for end in ends if end is not None]
+def _places(services: Services, names: Sequence[str], axis: Axis, part: Part) -> dict[str, Placing]:
+    """Return the runs that are on the axis, and where."""
+    found = _opened(services, part, lambda series, run_id: placing(series, run_id, names, axis))
+    return {run_id: place for _, run_id, place in found if isinstance(place, Placing)}
 
 
-def _add(services: Services, names: Sequence[str], span: Span, part: Part, groups: Sequence[_Group]) -> None:
-    window = Window(span.first, span.last, "step")
-    found: dict[tuple[int, str], list[Sequence[SeriesLayer]]] = {}
-    for no, answer in _read(services, part, names, window, span.buckets):
+def _add(services: Services, shown: _Shown, part: Part, groups: Sequence[_Group]) -> None:
+    axis, span = shown.axis, shown.span
+    names = [*shown.names, *axis.also]
+
+    def read(series: ManySeries, run_id: str) -> SeriesAnswer | None:
+        place = shown.place(run_id)
+        if place is None:
+            return None
+        return series.of(run_id, names, place.window(axis, span), span.buckets)
+
+    found: dict[tuple[int, str], list[tuple[Sequence[SeriesLayer], Sequence[Items]]]] = {}
+    for no, run_id, answer in _opened(services, part, read):
         group = groups[no]
         group.runs += answer != "deleted"
         group.missing += answer == "deleted"
         group.damaged += answer == "damaged"
-        if isinstance(answer, SeriesAnswer):
-            for name, layers in answer.series.items():
-                found.setdefault((no, name), []).append(layers)
+        place = shown.place(run_id)
+        for name in shown.names:
+            drawn = found.setdefault((no, name), [])
+            if isinstance(answer, SeriesAnswer) and place:
+                drawn.append((answer.series[name], placed(answer, name, axis, place, span)))
     for (no, name), runs in found.items():
         series = groups[no].series
         if name not in series:
             series[name] = GroupBuckets(span)
-        series[name].add(runs)
+        if runs:
+            layers, drawn_runs = zip(*runs, strict=True)
+            series[name].add(layers, drawn_runs)
 
 
 def _group(group: _Group) -> dict[str, Any]:

@@ -92,11 +92,13 @@ class Trainer:
         while (ack.seq, ack.events) != (self._seq - 1, self._no - 1):
             ack = self._received_at(Ack)
 
-    def records(self, columns: Mapping[str, Cells], *, first_step: int = 0) -> None:
-        """Send one record for each row of ``columns``."""
+    def records(
+        self, columns: Mapping[str, Cells], *, first_step: int = 0, times_ns: Sequence[int] | None = None
+    ) -> None:
+        """Send one record for each row of ``columns``, by default all of them of now."""
         n = len(next(iter(columns.values())))
         step = little_endian("q", range(first_step, first_step + n))
-        t = little_endian("q", [time.time_ns()] * n)
+        t = little_endian("q", times_ns or [time.time_ns()] * n)
         seq, self._seq = self._seq, self._seq + n
         self._durable(Records(seq, n, step, t, {name: _column(cells) for name, cells in columns.items()}))
 
