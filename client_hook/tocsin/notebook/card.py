@@ -15,6 +15,8 @@ EVERY_S = 1.0
 """Shortest time between two updates, s."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
 """Series that are drawn first, if the run has them."""
+COUNTS = ("loss_n", "stepped", "skipped", "found_inf", "step_time", "data_time")
+"""Series that are not drawn, because they describe the recording of a step: metrics have their places."""
 MOST = 6
 """Maximum number of series that are drawn."""
 ALERTS = 8
@@ -61,7 +63,7 @@ class Card:
         for name, value in zip(item[2], item[3:], strict=True):
             curve = self._curves.get(name)
             if curve is None:
-                if name not in VITAL and len(self._curves) >= MOST:
+                if name.partition("/")[0] in COUNTS or (name not in VITAL and len(self._curves) >= MOST):
                     continue
                 curve = self._curves[name] = Curve()
             curve.add(item[0], value)

@@ -12,6 +12,7 @@ from .curve import Bucket, Curve
 WIDTH, HEIGHT, MARGIN = 260, 90, 6
 COLORS = {"critical": "#d9403a", "warning": "#c27800", "info": "#7b8790"}
 LINE, NONFINITE = "#3584e4", "#d9403a"
+NAMES = {"nan": "NaN", "inf": "Inf", "-inf": "-Inf"}
 DECADES = 2.0
 """A positive series over more than this many powers of ten is drawn on a logarithmic axis."""
 
@@ -67,7 +68,8 @@ def _alerts(alerts: Sequence[Shown]) -> str:
     lines = []
     for severity, title, state, step in alerts:
         color = COLORS.get(severity, COLORS["info"])
-        where = "" if step is None else f" from step {step:,}"
+        is_said = step is None or f"step {step}" in title or f"step {step:,}" in title
+        where = "" if is_said else f" since step {step:,}"
         lines.append(
             f'<li><strong style="color: {color}">{escape(severity)}</strong> {escape(title)}'
             f"{where} ({escape(state)})</li>"
@@ -78,7 +80,8 @@ def _alerts(alerts: Sequence[Shown]) -> str:
 def _chart(name: str, curve: Curve) -> str:
     buckets = list(curve.buckets)  # the training thread adds records meanwhile
     nonfinite = sum(bucket.nonfinite for bucket in buckets)
-    label = f"{name}: {curve.value:.4g}" + (f", {nonfinite:,} NaN or infinite" if nonfinite else "")
+    value = f"{curve.value:.4g}"
+    label = f"{name}: {NAMES.get(value, value)}" + (f", {nonfinite:,} NaN or Inf" if nonfinite else "")
     return (
         f'<figure style="margin: 0"><figcaption>{escape(label)}</figcaption>'
         f'<svg role="img" aria-label="{escape(label)}" width="{WIDTH}" height="{HEIGHT}" '

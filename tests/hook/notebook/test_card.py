@@ -49,7 +49,7 @@ def test_a_nan_is_a_red_line_and_a_number() -> None:
     for step in range(5):
         card.take((step, 0, ("loss",), math.nan if step == 3 else 1.0))
     html = card.html()
-    assert "loss: 1, 1 NaN or infinite" in html
+    assert "loss: 1, 1 NaN or Inf" in html
     assert html.count("<line ") == 1
     assert html.count("<polyline ") == 2
 
@@ -62,11 +62,24 @@ def test_vital_signs_come_first_and_the_number_of_charts_is_bounded() -> None:
     assert found == ["loss", "grad_norm", *names[: MOST - 2]]
 
 
+def test_the_places_are_for_metrics_and_numbers_are_written_as_elsewhere() -> None:
+    """What describes the recording of a step is not drawn; an alert does not say its step twice."""
+    card = Output().card([Alert("a1", "r", "critical", "firing", "Loss is NaN at step 7", onset_step=7)])
+    names = ("loss", "loss_n", "stepped/G", "skipped", "step_time", "val/acc")
+    card.take((7, 0, names, math.nan, *[1.0] * 5))
+    html = card.html()
+    assert [part.split("<")[0] for part in html.split("<figcaption>")[1:]] == [
+        "loss: NaN, 1 NaN or Inf",
+        "val/acc: 1",
+    ]
+    assert "Loss is NaN at step 7 (firing)" in html
+
+
 def test_names_and_alerts_are_text() -> None:
     alert = Alert("a1", "r", "critical", "firing", "<b>NaN</b>", onset_step=1200)
     html = Output().card([alert]).html()
     assert "run &lt;1&gt;" in html
-    assert "&lt;b&gt;NaN&lt;/b&gt; from step 1,200 (firing)" in html
+    assert "&lt;b&gt;NaN&lt;/b&gt; since step 1,200 (firing)" in html
     assert "<b>" not in html
 
 
