@@ -28,7 +28,7 @@ THE_SCRIPTS = {
 }
 """What the script calls: no callbacks, they are what the guards stand in."""
 NETS = (
-    *(".report_error", ".Run.__enter__", ".Run.__exit__"),
+    *(".report_error", ".Run.__enter__", ".Run.__exit__", ".Run.__aenter__", ".Run.__aexit__"),
     *("optimizer._before_step", "optimizer._after_step"),
 )
 """The guards themselves."""

@@ -65,7 +65,7 @@ def test_vital_signs_come_first_and_the_number_of_charts_is_bounded() -> None:
 def test_the_places_are_for_metrics_and_numbers_are_written_as_elsewhere() -> None:
     """What describes the recording of a step is not drawn; an alert does not say its step twice."""
     card = Output().card([Alert("a1", "r", "critical", "firing", "Loss is NaN at step 7", onset_step=7)])
-    names = ("loss", "loss_n", "stepped/G", "skipped", "step_time", "val/acc")
+    names = ("loss", "loss_n", "stepped/G", "skipped", "hook/cost_us", "val/acc")
     card.take((7, 0, names, math.nan, *[1.0] * 5))
     html = card.html()
     assert [part.split("<")[0] for part in html.split("<figcaption>")[1:]] == [
