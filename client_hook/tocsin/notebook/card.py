@@ -15,8 +15,8 @@ EVERY_S = 1.0
 """Shortest time between two updates, s."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
 """Series that are drawn first, if the run has them."""
-COUNTS = ("loss_n", "stepped", "skipped", "found_inf", "step_time", "data_time", "hook")
-"""Series that are not drawn, because they describe the recording of a step: metrics have their places."""
+COUNTS = ("loss_n", "stepped", "skipped", "found_inf", "step_time", "data_time", "hook", "sys", "nonfinite")
+"""Series that are not drawn, so that metrics have their places: of the process and of the recording."""
 MOST = 6
 """Maximum number of series that are drawn."""
 ALERTS = 8
