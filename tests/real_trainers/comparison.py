@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,8 @@ from tests.conftest import Tower, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "real-trainers"
+EXTENSIONS = FOLDER / "extensions"
+"""Modules that DeepSpeed compiles at their first use."""
 TRAININGS = Path(__file__).parent / "trainings"
 RELATIVE = 1e-6
 """Relative difference of two values that count as equal: frameworks log float32, the hook sends float64."""
@@ -68,11 +71,19 @@ def environment(tower: Tower, packages: Sequence[str]) -> dict[str, str]:
                 f"Cannot train: {', '.join(missing)} missing in {(FOLDER / name).relative_to(ROOT)}. "
                 f"Run `make build/stamps/real-trainers/{name}`."
             )
+    delete_locks(EXTENSIONS)
     path = os.pathsep.join(map(str, [ROOT, *(FOLDER / name for name in packages)]))
     own = {"TOCSIN_URL": tower.base, "TOCSIN_TOKEN": tower.token, "PYTHONPATH": path}
     own |= {"TOCSIN_SPOOL_DIR": str(tower.directory / "spool"), "OMP_NUM_THREADS": "1"}
     own |= {"HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "YOLO_CONFIG_DIR": str(FOLDER / "ultralytics")}
-    return os.environ | own | {"TORCH_EXTENSIONS_DIR": str(FOLDER / "extensions")}
+    return os.environ | own | {"TORCH_EXTENSIONS_DIR": str(EXTENSIONS)}
+
+
+def delete_locks(extensions: Path) -> None:
+    """Delete the locks that killed builds have left. torch would wait for them indefinitely."""
+    for lock in extensions.glob("*/lock"):
+        if time.time() - lock.stat().st_mtime > LONGEST_S:
+            lock.unlink(missing_ok=True)
 
 
 def missing_of(requirements: str, folder: Path) -> list[str]:
