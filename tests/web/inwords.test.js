@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describe, describeRuns, turns } from "../../web/lib/charts/inwords.js";
+import { describe, turns } from "../../web/lib/charts/inwords.js";
+import { describeRuns } from "../../web/lib/charts/runsinwords.js";
 import { thin } from "../../web/lib/charts/buckets.js";
 import { pow2 } from "../../web/lib/format.js";
 import { alertOf, layerOf } from "./layers.js";

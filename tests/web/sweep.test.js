@@ -6,10 +6,9 @@ import {
   influences,
   influencesCsv,
   metricOf,
-  ranks,
   shareOf,
-  spearman,
 } from "../../web/lib/charts/sweep.js";
+import { ranks, spearman } from "../../web/lib/charts/rankcorrelation.js";
 import { layerOf } from "./layers.js";
 
 const run = (config, value, id = "r") => ({ id, name: id, state: "finished", config, value });

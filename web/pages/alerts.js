@@ -213,7 +213,7 @@ class Inbox {
 
   /**
    * @param {Incident} alert
-   * @returns {import("../components/alerts/alertrow.js").RowContext}
+   * @returns {import("../components/alerts/marktexts.js").RowContext}
    */
   #facts(alert) {
     const names = (/** @type {string} */ id) => {

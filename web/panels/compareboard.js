@@ -10,7 +10,7 @@ import { loadPlotly } from "../browser/plotly.js";
 import { valuesAt } from "../data/comparisonrows.js";
 import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
 import { groupsAt } from "../lib/charts/groups.js";
-import { describeRuns } from "../lib/charts/inwords.js";
+import { describeRuns } from "../lib/charts/runsinwords.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { dotted, moment } from "../lib/format.js";
 import { inkOf } from "../lib/views/compareview.js";

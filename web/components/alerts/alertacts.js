@@ -3,7 +3,7 @@
 import { ruleTitle } from "../../lib/format.js";
 import { showUndo } from "../undo.js";
 import { acknowledge, unacknowledge } from "./ackform.js";
-import { markTexts } from "./alertrow.js";
+import { markTexts } from "./marktexts.js";
 import { silenceForm, silenceOf } from "./silenceform.js";
 
 /**

@@ -20,7 +20,7 @@ const PAGE = 150;
  *
  * @typedef {{ choose: (id: string) => void, pick: (id: string) => void, again: () => void,
  *   showAll: () => void, redraw: () => void, soon: () => void, chosen: () => string | null,
- *   facts: (alert: Incident) => import("./alertrow.js").RowContext }} ListSource
+ *   facts: (alert: Incident) => import("./marktexts.js").RowContext }} ListSource
  */
 /** @typedef {"error" | "loading" | "plain" | "filtered"} WhyEmpty */
 

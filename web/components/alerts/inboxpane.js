@@ -8,7 +8,7 @@ import { worded } from "../../lib/alerts/incidents.js";
 import { alertAddress, runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
 import { ResumeFrom } from "../incident/checkpoint.js";
-import { markTexts } from "./alertrow.js";
+import { markTexts } from "./marktexts.js";
 import { alertList, diagnosisCard, standing } from "./diagnosis.js";
 import { LifeLines } from "./lifelines.js";
 
@@ -42,7 +42,7 @@ export class InboxPane {
   /**
    * @param {Alert | null} alert the alert of the incident that is shown in full
    * @param {Incident | null} incident
-   * @param {import("./alertrow.js").RowContext} context
+   * @param {import("./marktexts.js").RowContext} context
    */
   show(alert, incident, context) {
     if (!alert || !incident) {
@@ -73,7 +73,7 @@ export class InboxPane {
 
   /**
    * @param {Alert} alert
-   * @param {import("./alertrow.js").RowContext} context
+   * @param {import("./marktexts.js").RowContext} context
    */
   #draw(alert, context) {
     const { now } = context;
@@ -136,7 +136,7 @@ export class InboxPane {
 
   /**
    * @param {Alert} alert
-   * @param {import("./alertrow.js").RowContext} context
+   * @param {import("./marktexts.js").RowContext} context
    */
   #actions(alert, context) {
     const { ack } = context.marks;
@@ -180,7 +180,7 @@ export class InboxPane {
     if (focused) focusIn(this.actions, `[data-act="${focused}"]`);
   }
 
-  /** @param {import("./alertrow.js").RowContext} context */
+  /** @param {import("./marktexts.js").RowContext} context */
   #marks(context) {
     const texts = markTexts(context.marks, context);
     this.marks.hidden = !texts.length;

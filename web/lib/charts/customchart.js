@@ -6,7 +6,7 @@
  */
 
 import { number } from "../exact.js";
-import { isQuick, QUICK } from "../runs/filter.js";
+import { isQuick, QUICK } from "../runs/quickpattern.js";
 import { combined } from "./combined.js";
 import { readFormula } from "./formula.js";
 import { spreadOf } from "./rankstats.js";

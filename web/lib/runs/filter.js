@@ -8,6 +8,7 @@
  */
 
 import { number } from "../exact.js";
+import { isQuick, QUICK } from "./quickpattern.js";
 
 /** @type {Record<string, (row: RunRow) => string>} */
 const FIELDS = {
@@ -334,10 +335,6 @@ class Parser {
   }
 }
 
-export const QUICK =
-  "a regular expression of at most 100 letters, with at most three of ( and of * + ? {, " +
-  "and no repeated group";
-
 /**
  * Return the field that is meant by the beginning of its name, or by its plural.
  *
@@ -345,19 +342,6 @@ export const QUICK =
  */
 const fieldLike = (name) =>
   name.length > 1 && Object.keys(FIELDS).find((field) => field.startsWith(name) || name === `${field}s`);
-
-/**
- * Return whether a regular expression cannot take long: a filter may come from a link.
- *
- * @param {string} pattern
- */
-export const isQuick = (pattern) =>
-  pattern.length <= 100 &&
-  [...pattern].filter((letter) => "*+?{".includes(letter)).length <= 3 &&
-  [...pattern].filter((letter) => letter === "(").length <= 3 &&
-  ![")*", ")+", "){", ..."123456789k".split("").map((digit) => `\\${digit}`)].some((part) =>
-    pattern.includes(part),
-  );
 
 /**
  * @param {Holds} holds

@@ -7,7 +7,7 @@
 import { svg } from "../../browser/dom.js";
 import { quantityText } from "../../lib/charts/quantity.js";
 import { runAxis } from "../../lib/charts/runcharts.js";
-import { spearman } from "../../lib/charts/sweep.js";
+import { spearman } from "../../lib/charts/rankcorrelation.js";
 import { counted, dotted, num } from "../../lib/format.js";
 import { chartFrame, placesIn } from "./axes.js";
 

@@ -8,7 +8,7 @@ import { el, refill, say, svg } from "../../browser/dom.js";
 import { customColumns, customTitle, resolve } from "../../lib/charts/customchart.js";
 import { pairsOf } from "../../lib/charts/pairs.js";
 import { numberAxis } from "../../lib/charts/runcharts.js";
-import { spearman } from "../../lib/charts/sweep.js";
+import { spearman } from "../../lib/charts/rankcorrelation.js";
 import { counted, dotted, int, num } from "../../lib/format.js";
 import { chartFrame, placesIn } from "../runcharts/axes.js";
 
