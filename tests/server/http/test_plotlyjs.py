@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from tocsin_server.core.errors import StartError
-from tocsin_server.http.plotlyjs import installed, style_sheet
+from tocsin_server.http.plotlyjs import compiled_early, installed, style_sheet
 
 
 def test_its_version_is_that_of_the_file() -> None:
@@ -17,7 +17,7 @@ def test_its_version_is_that_of_the_file() -> None:
 
 
 def test_the_gzipped_one_is_the_same() -> None:
-    """The compressed file is the installed file, byte for byte."""
+    """The compressed file is the uncompressed one, byte for byte."""
     plotly = installed()
     assert gzip.decompress(plotly.script_gzipped) == plotly.script
 
@@ -36,3 +36,13 @@ def test_an_unsupported_plotly_is_rejected() -> None:
     """If the rules are not found, the start fails, not the page."""
     with pytest.raises(StartError, match="style rules"):
         style_sheet("no rules here")
+
+
+def test_its_function_is_in_parentheses() -> None:
+    """Nothing else differs from the installed file."""
+    plotly = installed()
+    assert b" : this, (() => {\n" in plotly.script
+    assert plotly.script.endswith(b"\n})));")
+    assert len(plotly.script) == len(plotly.path.read_bytes()) + 2
+    with pytest.raises(StartError, match="begin and end"):
+        compiled_early(plotly.script)
