@@ -118,10 +118,10 @@ export class Api extends Http {
 
   /**
    * @param {string} id
-   * @returns {Promise<RunDetail>}
+   * @returns {Promise<RunDetail>} without sparklines
    */
   run(id) {
-    return this.ask(`/runs/${encodeURIComponent(id)}`);
+    return this.ask(`/runs/${encodeURIComponent(id)}?sparks=false`);
   }
 
   /**
@@ -133,7 +133,7 @@ export class Api extends Http {
    */
   series(id, names, { from, to, buckets, logFrom = null }, signal) {
     const window = { from: floor(from), to: ceil(to), buckets, log_from: logFrom };
-    const asked = query({ names: repeated(names), ...window });
+    const asked = query({ names: repeated(names), ...window, without: "first" });
     return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
   }
 

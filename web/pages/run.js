@@ -211,7 +211,7 @@ class RunPage {
     this.#mark(this.nav.view.at);
     this.charts.restyle();
     this.charts.open().catch((error) => this.#failed(error));
-    this.data.load(this.charts.buckets(), this.nav.window().logFrom);
+    this.data.load(this.charts.bucketsOfWhole(), this.nav.window().logFrom);
     void this.data.refresh().then(() => {
       if (!this.closed) this.charts.look();
     });

@@ -1,8 +1,9 @@
 """Join the modules and the style sheets of ``web/`` into the few files that a page loads.
 
 A run's page has about 160 modules. One by one, they need as many requests, and compress worse by a third.
-So modules that the same pages import are joined into one script: no page loads what it does not need, and
-none loads a module twice. The sources stay as they are; there is no build step.
+So they are joined: one script for all pages, one for the pages with charts, one for each page, and one for
+each module that a page loads only when it is used, such as a dialog. No module is in two scripts. The sources
+stay as they are; there is no build step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import gzip
 import posixpath
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +25,9 @@ from tocsin_server.report.bundle import BundleError, as_function, imports_of
 FOLDER = "joined/"
 MAIN = "main.js"
 STYLES = FOLDER + "pages.css"
-SHARED = 4
-"""Modules that at least so many pages import are in the script that every page loads."""
+CHARTS = "charts.js"
+PAGES_WITH_CHARTS = frozenset({"pages/run.js", "pages/compare.js", "pages/incident.js"})
+"""What only these pages share is in the script CHARTS; what other pages share is in MAIN."""
 PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
 """Modules of pages whose address begins with another word."""
 GZIP_LEVEL, ZSTD_LEVEL = 9, 19
@@ -62,7 +64,7 @@ class Joined:
     version: str
     files: Mapping[str, Packed]
     scripts: Mapping[str, tuple[str, ...]]
-    """Scripts of each module that is an entry, besides the one that all pages load."""
+    """Scripts of each module that is an entry."""
     index: str
     """``index.html`` with the joined files."""
 
@@ -112,16 +114,12 @@ def join(web: Path, version: str) -> Joined:
     index = _SHEETS.sub(f'<link rel="stylesheet" href="/{STYLES}" />', index, 1)
     modules = _modules(web)
     entries = [MAIN, *dict.fromkeys(path for each in modules.values() for path in each.later.values())]
-    users = _users(modules, entries)
-    scripts = {path: _script_name(users[path]) for path in modules}
+    scripts = _scripts(modules, entries)
     for name in dict.fromkeys(scripts.values()):
         text = _script(web, modules, scripts, name)
         files[FOLDER + name] = Packed("text/javascript", text.encode("utf-8"))
     index = index.replace(f'src="/{MAIN}"', f'src="/{FOLDER}{MAIN}"')
-    needed = {
-        entry: tuple(dict.fromkeys(FOLDER + scripts[path] for path in modules if entry in users[path]))
-        for entry in entries
-    }
+    needed = {entry: _needed(modules, scripts, entry) for entry in entries}
     return Joined(version, files, needed, index)
 
 
@@ -152,21 +150,41 @@ def _beside(path: str, addresses: Iterable[str]) -> dict[str, str]:
     return {address: posixpath.normpath(posixpath.join(folder, address)) for address in addresses}
 
 
-def _users(modules: Mapping[str, _Module], entries: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the entries that import each module; only ``main.js`` where all pages need or many have it."""
-    users: dict[str, list[str]] = {path: [] for path in modules}
-    for entry in entries:
-        reached = {entry: None}
-        waiting = [entry]
-        for path in waiting:
-            fresh = [each for each in modules[path].imports.values() if each not in reached]
-            reached |= dict.fromkeys(fresh)
-            waiting += dict.fromkeys(fresh)
-        for path in reached:
-            users[path].append(entry)
-    return {
-        path: (MAIN,) if MAIN in each or len(each) >= SHARED else tuple(each) for path, each in users.items()
-    }
+def _scripts(modules: Mapping[str, _Module], entries: Sequence[str]) -> dict[str, str]:
+    """Return the name of the script of each module."""
+    reached = {entry: _reached(modules, entry) for entry in entries}
+    pages = [entry for entry in entries if entry.startswith("pages/")]
+    possible = {page: _reached(modules, page, later=True) for page in pages}
+    scripts = {}
+    for path in modules:
+        now = [entry for entry in entries if path in reached[entry]]
+        if MAIN not in now and any(page in now for page in pages):
+            now = [page for page in pages if path in possible[page]]
+        scripts[path] = _script_of(now)
+    return scripts
+
+
+def _script_of(users: Sequence[str]) -> str:
+    """Return the script of a module that these entries import."""
+    if len(users) == 1 and users[0] != MAIN:
+        return users[0].replace("/", "_")
+    return CHARTS if PAGES_WITH_CHARTS.issuperset(users) else MAIN
+
+
+def _reached(modules: Mapping[str, _Module], entry: str, *, later: bool = False) -> list[str]:
+    """Return ``entry`` and the modules that it imports; with ``later``, also those that it may load."""
+    found = [entry]
+    for path in found:
+        module = modules[path]
+        also = [each for each in module.later.values() if later and not each.startswith("pages/")]
+        found += dict.fromkeys(each for each in (*module.imports.values(), *also) if each not in found)
+    return found
+
+
+def _needed(modules: Mapping[str, _Module], scripts: Mapping[str, str], entry: str) -> tuple[str, ...]:
+    """Return the scripts of ``entry``, first MAIN, which runs first."""
+    names = dict.fromkeys([MAIN, *(scripts[path] for path in _reached(modules, entry))])
+    return tuple(FOLDER + name for name in names)
 
 
 def _script(web: Path, modules: Mapping[str, _Module], scripts: Mapping[str, str], name: str) -> str:
@@ -199,7 +217,3 @@ def shortened(text: str) -> str:
 def _name(path: str) -> str:
     """Return the variable of a module, such as ``pages_run_js``."""
     return re.sub(r"\W", "_", path)
-
-
-def _script_name(users: Iterable[str]) -> str:
-    return "-".join(path.removesuffix(".js").replace("/", "_") for path in users) + ".js"

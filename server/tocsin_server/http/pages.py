@@ -29,6 +29,7 @@ from tocsin_server.http import api_docs
 from tocsin_server.http.auth.login import login_page, safe_next
 from tocsin_server.http.joined import FOLDER, JoinedFiles, Packed
 from tocsin_server.http.plotlyjs import PlotlyJS
+from tocsin_server.http.preloads import preloads
 from tocsin_server.http.zstd import accepts_zstd
 
 DEEP_LINKS = (
@@ -69,7 +70,6 @@ IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
 PRELOAD = '<link rel="modulepreload" href="/{}" />'
 """Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
-SESSION = '<link rel="preload" as="fetch" crossorigin="anonymous" href="/api/v1/session" />'
 PLOTLY = '<link rel="preload" as="script" href="/assets/plotly-{}.min.js" />'
 """Every run's page has charts."""
 REVALIDATED = {"cache-control": "no-cache"}
@@ -212,7 +212,7 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
             now = await anyio.to_thread.run_sync(joined.present)
             own = f"{root}{VERSIONED}{now.version}/"
             address = request.url.path.removeprefix(root)
-            links = [*map(PRELOAD.format, now.scripts_of(address)), SESSION]
+            links = [*map(PRELOAD.format, now.scripts_of(address)), *preloads(address, request.url.query)]
             links += [PLOTLY.format(plotly.version)] if address.startswith("/runs/") else []
             text = now.index.replace(MODULE, "".join(links) + MODULE, 1)
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)

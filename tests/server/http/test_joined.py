@@ -50,9 +50,10 @@ def web(tmp_path: Path) -> Path:
 
 
 def test_each_page_has_its_scripts(web: Path) -> None:
-    """One of the page, one that both pages share; that of every page is in ``index.html``."""
+    """One of the page; what it shares with another page is in that of every page, which comes first."""
     joined = join(web, "1")
-    assert joined.scripts_of("/a") == (FOLDER + "pages_a-pages_b.js", FOLDER + "pages_a.js")
+    assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js")
+    assert b"both_js = " in joined.files[FOLDER + "main.js"].text
     assert joined.scripts_of("/nonsense") == ()
     assert 'src="/joined/main.js"' in joined.index
 
@@ -67,6 +68,32 @@ def test_a_page_runs(web: Path, tmp_path: Path) -> None:
     command = ["node", "--input-type=module", "-e", code]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=True)
     assert done.stdout == '["b",2]\n'
+
+
+def test_what_only_pages_with_charts_share_is_in_a_script_of_theirs(web: Path) -> None:
+    for old, new in (("a", "run"), ("b", "compare")):
+        (web / f"pages/{old}.js").rename(web / f"pages/{new}.js")
+        main = (web / "main.js").read_text()
+        (web / "main.js").write_text(main.replace(f"pages/{old}.js", f"pages/{new}.js"))
+    joined = join(web, "1")
+    assert joined.scripts_of("/runs/r_1")[1:] == (FOLDER + "pages_run.js", FOLDER + "charts.js")
+    assert b"both_js = " in joined.files[FOLDER + "charts.js"].text
+
+
+def test_what_a_page_loads_later_is_in_a_script_of_its_own(web: Path) -> None:
+    """With what only it imports; what the page imports anyway stays with the page."""
+    (web / "dialog.js").write_text(
+        'import { both } from "./both.js";\nimport { only } from "./only.js";\n'
+        "export const shown = both + only;\n"
+    )
+    (web / "only.js").write_text("export const only = 1;\n")
+    (web / "pages/a.js").write_text(
+        'import { both } from "../both.js";\n'
+        'export const open = async () => [both, await import("../dialog.js")];\n'
+    )
+    joined = join(web, "1")
+    assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js")
+    assert b"only_js = " in joined.files[FOLDER + "dialog.js"].text
 
 
 def test_style_sheets_become_one(web: Path) -> None:
@@ -107,7 +134,7 @@ def test_every_page_is_joined(address: str) -> None:
     scripts = joined.scripts_of(address)
     assert len([path for path in scripts if re.fullmatch(r"joined/pages_[a-z]+\.js", path)]) == 1
     assert set(scripts) <= set(joined.files)
-    assert len(scripts) < 12
+    assert len(scripts) < 4
 
 
 def test_every_module_is_in_one_script() -> None:

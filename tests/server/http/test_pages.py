@@ -165,10 +165,23 @@ def test_the_scripts_of_a_page_are_loaded_at_once(client: httpx.Client, web: Pat
 
 
 def test_a_page_asks_at_once_for_what_it_always_needs(client: httpx.Client) -> None:
-    """Who is logged in, and for charts plotly.js."""
+    """Who is logged in, the values of the run, and for charts plotly.js."""
     named = re.findall('rel="preload" as="[a-z]+" [^>]*?href="([^"]+)"', client.get("/runs/r_1").text)
-    assert named == ["/api/v1/session", f"{ASSETS}.min.js"]
+    assert {"/api/v1/session", "/api/v1/runs/r_1?sparks=false", f"{ASSETS}.min.js"} <= set(named)
+    assert len([each for each in named if each.startswith("/api/v1/runs/r_1/series?")]) == 2
     assert f'as="script" href="{ASSETS}' not in client.get("/").text
+
+
+def test_the_name_of_a_run_cannot_leave_its_link(client: httpx.Client) -> None:
+    text = client.get('/runs/"><script>').text
+    assert "<script>" not in text
+    assert 'href="/api/v1/runs/%22%3E%3Cscript%3E?sparks=false"' in text
+
+
+def test_another_x_axis_needs_other_series(client: httpx.Client) -> None:
+    """Which the page requests itself."""
+    assert "/series?" in client.get("/runs/r_1?at=5").text
+    assert "/series?" not in client.get("/runs/r_1?x=metric:tokens").text
 
 
 def test_the_sources_of_the_modules_can_be_asked_for(client: httpx.Client) -> None:
@@ -255,7 +268,7 @@ def test_plotly_draws_and_exports_under_our_policy(page: Page, address: str) -> 
     """Layout and PNG export work, and nothing is blocked."""
     messages: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
-    page.goto(f"{address}/runs/r_1")
+    page.goto(f"{address}/runs/r_1?sources")  # without links to the API, which is not served here
     page.wait_for_function("document.title.startsWith('data:image/png;base64')")
     where = page.evaluate("getComputedStyle(document.querySelector('.main-svg')).position")
     assert where == "absolute"

@@ -23,6 +23,9 @@ import { Vitals } from "../../panels/vitals.js";
 /** The overview strip shows the whole run, so it is drawn about once a second, not with every record. */
 const OVERVIEW_MS = 900;
 const BUCKETS = { least: 400, most: 2000 };
+/** Of the whole run, which the server announces before the width is known (http/preloads.py). */
+const OF_WHOLE = { narrow: 600, wide: 1500 };
+const WIDE = "(width > 1600px)";
 
 /**
  * @typedef {import("../../panels/vitals.js").Scene} Scene
@@ -261,7 +264,7 @@ export class RunCharts {
   look() {
     const { data, nav } = this.source;
     this.#isLog = nav.window().logFrom !== null;
-    data.look(nav.window(), this.buckets());
+    data.look(nav.window(), this.#buckets());
     this.metrics.look(nav.window());
     if (data.run) this.#layers();
     this.draw();
@@ -337,7 +340,11 @@ export class RunCharts {
     void this.heat.look(LayerHeat.window(alert, this.source.nav.window()), alert?.onset_step ?? null, again);
   }
 
-  buckets() {
+  bucketsOfWhole() {
+    return matchMedia(WIDE).matches ? OF_WHOLE.wide : OF_WHOLE.narrow;
+  }
+
+  #buckets() {
     return Math.min(BUCKETS.most, Math.max(BUCKETS.least, Math.round(this.vitals.node.clientWidth) || 1000));
   }
 }

@@ -37,6 +37,7 @@ MOST_SUMMARIZED = 500
 """Runs in a page with metrics, which are read from their records."""
 MeanOf = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,3}:.")]
 """How many of the newest values of a series, and its name."""
+Sparks = Annotated[Flag, Query(description="False leaves the sparklines out.")]
 
 
 class RunList(TypedDict):
@@ -88,7 +89,7 @@ async def list_runs(
     state: RunState | None = None,
     limit: Annotated[int, Query(ge=1, le=MOST), WHOLE] = 1000,
     after: Annotated[str | None, Query(description="The id of the last run already seen.")] = None,
-    sparks: Annotated[Flag, Query(description="False leaves the sparklines out.")] = True,
+    sparks: Sparks = True,
     ids: Annotated[list[str] | None, Query(description="Only these runs.", max_length=MOST_NAMED)] = None,
     metrics: Annotated[
         list[str] | None,
@@ -187,14 +188,15 @@ def _state(one: ListedRun, live: dict[str, RunSummary]) -> RunState:
 
 
 @router.get("/runs/{run_id:path}", response_model=RunDetail)
-async def one_run(request: Request, run_id: str, _identity: Reader) -> ExactJSON:
+async def one_run(request: Request, run_id: str, _identity: Reader, sparks: Sparks = True) -> ExactJSON:
     """Return one run: its row, configuration, environment, series, attempts and processes."""
     services = services_of(request)
     stored = await anyio.to_thread.run_sync(known_run, services.reader, run_id)
     summary = await services.pipeline.registry.find(run_id)
     if summary is None:
         raise Problem(404, subject="run", expected="the id of a run", got=run_id)
-    return ExactJSON(summary.row(services.pipeline.clock()) | details(services, stored))
+    row = summary.row(services.pipeline.clock(), sparks=sparks)
+    return ExactJSON(row | details(services, stored))
 
 
 def details(services: Services, stored: StoredRun) -> dict[str, Any]:

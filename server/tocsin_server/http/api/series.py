@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import Query
@@ -21,17 +22,21 @@ router = resource("series")
 
 VITAL_SIGNS = ["loss", "grad_norm", "scale", "lr"]
 FEWEST, MOST = 50, 8192
+WITHOUT = "A column of buckets to leave out; charts of lines do not need the first value."
 
 
 class Layer(TypedDict):
-    """One series of one attempt and rank. ``min``, ``max``, ``mean``, ``last`` exist only if not exact."""
+    """One series of one attempt and rank.
+
+    ``min``, ``max``, ``mean``, ``last`` exist only if not exact; ``first`` holds the exact values.
+    """
 
     attempt: int
     rank: int
     x: Packed
     x1: Packed
     t: Packed
-    first: Packed
+    first: NotRequired[Packed]
     n: Packed
     nan: Packed
     pinf: Packed
@@ -66,6 +71,7 @@ def series(
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
     x: Literal["step", "time"] = "step",
     log_from: Real | None = None,
+    without: Annotated[Literal["first"] | None, Query(description=WITHOUT)] = None,
 ) -> ExactJSON:
     """Return series of a run between two steps (times in Unix ms if x is time), at most ``buckets`` items.
 
@@ -81,7 +87,12 @@ def series(
     answer = services.reader.series(
         run_id, wanted, start=start, stop=stop, buckets=buckets, x=x, log_from=log_from
     )
-    return ExactJSON(series_reply(answer))
+    reply = series_reply(answer)
+    if without:
+        for layer in chain.from_iterable(reply["series"].values()):
+            if not layer["exact"]:
+                del layer[without]
+    return ExactJSON(reply)
 
 
 def series_reply(answer: SeriesAnswer) -> dict[str, Any]:

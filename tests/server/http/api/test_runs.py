@@ -25,6 +25,16 @@ def test_a_row_summarizes_a_run(server: Any, trainer: Callable[..., Any]) -> Non
     assert row["alerts"] == sum(row["severities"].values())
 
 
+def test_the_details_of_a_run_come_without_sparklines_if_asked(
+    server: Any, trainer: Callable[..., Any]
+) -> None:
+    """Only the fleet draws them."""
+    run = trainer()
+    run.records({"loss": [1.0]})
+    assert "loss" in server.get(f"/runs/{run.run}")["sparks"]
+    assert "sparks" not in server.get(f"/runs/{run.run}", sparks="false")
+
+
 def test_runs_come_newest_first_and_in_pages(server: Any, trainer: Callable[..., Any]) -> None:
     """`next` leads through all of them, without duplicates."""
     made = [trainer(project="paged").run for _ in range(5)]

@@ -48,6 +48,15 @@ def test_a_large_window_loses_no_fault(server: Any, trainer: Callable[..., Any])
     assert [unpacked(layer[kind]).sum() for kind in ("n", "nan", "pinf", "ninf")] == [4000, 1, 1, 1]
 
 
+def test_charts_need_no_first_value_of_a_bucket(server: Any, trainer: Callable[..., Any]) -> None:
+    """Exact values stay, because they are there."""
+    run = trainer()
+    run.records({"loss": [1.0] * 400})
+    for buckets, there in ((50, False), (400, True)):
+        reply = server.get(f"/runs/{run.run}/series", names="loss", buckets=buckets, without="first")
+        assert ("first" in reply["series"]["loss"][0]) is there
+
+
 def test_without_names_the_vital_signs_come(server: Any, trainer: Callable[..., Any]) -> None:
     """A series that the run does not have is returned without layers."""
     run = trainer()

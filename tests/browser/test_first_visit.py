@@ -1,0 +1,96 @@
+"""What a browser with an empty cache loads to show a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import PATIENCE_MS
+from tests.conftest import wait_for
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+LONG = """
+import random, tocsin
+run = tocsin.watch("long", name="long", resume="r_long", exit_timeout=60)
+for step in range(5_000):
+    run.log({"loss": random.gauss(1, 0.1), "grad_norm": random.random(), "scale": 2.0, "lr": 0.1}, step=step)
+"""
+PAGES = {"/": "[data-run] .name a", "/runs/r_long": '[data-series="loss"] .plot .xy'}
+MOST_BYTES = {"/": 110_000, "/runs/r_long": 210_000}
+NOTE_REQUESTS = """(() => {
+    const send = fetch;
+    globalThis.asked = [];
+    globalThis.fetch = (address, ...rest) => {
+        asked.push(new URL(address, location.href).href);
+        return send(address, ...rest);
+    };
+})()"""
+ANNOUNCED = """() => [...document.querySelectorAll("link[rel=preload][as=fetch]")]
+    .filter((link) => !link.media || matchMedia(link.media).matches).map((link) => link.href)"""
+
+
+@pytest.fixture(scope="module")
+def long_run(tower_of_the_module: Any) -> Any:
+    """A server with a run of more steps than a chart has points."""
+    with tower_of_the_module.training("-c", LONG) as process:
+        assert process.wait(120) == 0
+    return tower_of_the_module
+
+
+@pytest.fixture
+def first_visit(chromium: Browser, long_run: Any) -> Iterator[Page]:
+    """A tab of a new profile that is logged in."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 1200}, locale="en-GB")
+    context.request.get(long_run.login)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_first_visit_is_small(path: str, first_visit: Page, long_run: Any) -> None:
+    """All that is sent until the page shows what it is for, with headers, without plotly.js."""
+    session = first_visit.context.new_cdp_session(first_visit)
+    session.send("Network.enable")
+    addresses, sizes = dict[str, str](), dict[str, float]()
+    session.on("Network.responseReceived", lambda e: addresses.update({e["requestId"]: e["response"]["url"]}))
+    session.on("Network.loadingFinished", lambda e: sizes.update({e["requestId"]: e["encodedDataLength"]}))
+    first_visit.goto(long_run.base + path)
+    first_visit.locator(PAGES[path]).first.wait_for()
+    sent = {addresses[each]: size for each, size in sizes.items() if "plotly" not in addresses[each]}
+    assert len(sent) > 5
+    assert sum(sent.values()) < MOST_BYTES[path], sent
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_what_a_page_announces_it_requests_once(path: str, first_visit: Page, long_run: Any) -> None:
+    """The links in its HTML are its own requests, letter for letter, so that it waits for none of them."""
+    sent = Counter[str]()
+    first_visit.on("request", lambda request: sent.update([request.url]))
+    first_visit.add_init_script(NOTE_REQUESTS)
+    first_visit.goto(long_run.base + path)
+    announced = first_visit.evaluate(ANNOUNCED)
+    assert len(announced) >= 2
+    wait_for(lambda: set(announced) <= set(first_visit.evaluate("asked")), f"requests of {announced}")
+    assert [sent[each] for each in announced] == [1] * len(announced)
+
+
+def test_the_first_chart_needs_no_request_of_a_script(first_visit: Page, long_run: Any) -> None:
+    """The HTML names all that it needs: a browser waits for two answers in a row, not for three."""
+    session = first_visit.context.new_cdp_session(first_visit)
+    session.send("Network.enable")
+    started = dict[str, str]()
+    session.on(
+        "Network.requestWillBeSent",
+        lambda e: started.update({e["request"]["url"]: e["initiator"]["type"]}),
+    )
+    first_visit.goto(long_run.base + "/runs/r_long")
+    first_visit.locator(PAGES["/runs/r_long"]).first.wait_for()
+    needed = [url for url in started if "/series?" in url or ("/assets/" in url and url.endswith(".js"))]
+    assert len(needed) == 6
+    assert {started[url] for url in needed} == {"parser"}
