@@ -17,10 +17,12 @@ def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse
 
     @wraps(work)
     def run(options: argparse.Namespace) -> int:
-        from ..read import Api, ApiError
+        from ..read import ApiError
+        from .waiting_api import WaitingApi
 
         try:
-            with Api(options.url, options.token) as api:
+            with WaitingApi(options.url, options.token) as api:
+                api.is_shown = not getattr(options, "follow", False)
                 return work(api, options)
         except BrokenPipeError:
             raise

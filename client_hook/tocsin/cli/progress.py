@@ -42,15 +42,21 @@ class Progress:
         """Remove it from the terminal."""
 
 
+_shown: list[Progress] = []
+"""The progress of the work that is being done, and those within it."""
+
+
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "") -> Iterator[Progress]:
-    """Yield a Progress; see its arguments. Nothing is shown in a pipe."""
-    shows = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    """Yield a Progress; see its arguments. Nothing is shown in a pipe, or within another progress."""
+    shows = not _shown and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     kind = Progress if not shows else _RichBar if has_rich() else _Line
     bar = kind(what, total, unit)
+    _shown.append(bar)
     try:
         yield bar
     finally:
+        _shown.remove(bar)
         bar.close()
 
 

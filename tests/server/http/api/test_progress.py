@@ -22,7 +22,13 @@ TOCSIN = (sys.executable, "-m", "tocsin.cli")
 WITHOUT_RICH = (
     "import sys; sys.modules['rich'] = None; from tocsin.cli.commands import main; sys.exit(main())"
 )
-SHOWN = {"runs": "Reading", "report": "Writing", "export": "Exporting", "import": "Importing"}
+SHOWN = {
+    "runs": "Reading",
+    "report": "Writing",
+    "export": "Exporting",
+    "import": "Importing",
+    "show": "Waiting",
+}
 """Command and the word that its progress begins with."""
 
 
@@ -96,6 +102,7 @@ def arguments(trainer: Callable[..., Trainer], tmp_path: Path) -> Callable[[str]
     log.write_text("\n".join(f'{{"step": {step}, "loss": 1.0}}' for step in range(40)))
     given = {
         "runs": ["runs", "list", "--limit", "10000", f"id:{run.run}"],
+        "show": ["runs", "show", run.run],
         "report": ["report", run.run, "-o", str(tmp_path / "[bold]a long name of a report.html")],
         "export": ["export", str(tmp_path / "out"), "--filter", f"id:{run.run}"],
         "import": ["import", str(log), "--project", "progress"],
