@@ -21,8 +21,9 @@ def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse
         from .waiting_api import WaitingApi
 
         try:
-            with WaitingApi(options.url, options.token) as api:
-                api.is_shown = not getattr(options, "follow", False)
+            api = WaitingApi(options.url, options.token)
+            api.is_shown = not getattr(options, "follow", False)
+            with api:
                 return work(api, options)
         except BrokenPipeError:
             raise
