@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ def run(shared_tower: Any, run_of: Callable[[Any, str], str]) -> str:
     for step in (3, 8):
         run.log({"sample": tocsin.Text(f"text of step {step}")}, step=step)
         run.log({"worst": tocsin.Table(["file", "loss"], [["a.png", float(step)]])}, step=step)
+        run.log({"spread": tocsin.Histogram([0.0] * 99 + [1.0])}, step=step)
     run.finish()
     return run_of(shared_tower, "paneled")
 
@@ -80,3 +82,81 @@ def test_a_logged_table_is_a_panel(tab: Any, run: str) -> None:
     tab.open_run(run, f"?panel={quote('media:worst')}&panel={quote('media:none')}")
     panel(tab, "worst").get_by_role("cell", name="a.png").wait_for()
     panel(tab, "none").get_by_text("This run has no image, histogram, text or table “none”.").wait_for()
+
+
+def choose(tab: Any, name: str, item: str) -> None:
+    """Choose an item in the menu of a panel."""
+    panel(tab, name).locator(".menubutton").click()
+    tab.page.get_by_role("menu").get_by_role("menuitemradio", name=item).first.click()
+
+
+def ticks(tab: Any, name: str) -> list[str]:
+    """Return the labels of the x axis of a scatter chart."""
+    return list(panel(tab, name).locator("text[text-anchor=middle]").all_text_contents())
+
+
+def test_an_axis_of_a_scatter_is_logarithmic(tab: Any, run: str) -> None:
+    """As chosen in its menu, first of the x axis; the address has it, and a link shows it."""
+    tab.open_run(run, f"?panel={quote(SCATTER)}")
+    name = "val/psnr against loss"
+    panel(tab, name).get_by_text(f"{STEPS - 1} points").wait_for()
+    linear = ticks(tab, name)
+    choose(tab, name, "Log (powers of ten)")
+    tab.until(lambda: ticks(tab, name) != linear, True)
+    assert f"axis={quote(f'log:x:{SCATTER}', safe='')}" in tab.page.url
+    logarithmic = ticks(tab, name)
+    tab.page.reload()
+    tab.until(lambda: ticks(tab, name), logarithmic)
+
+
+def heights(tab: Any) -> list[float]:
+    """Return the heights of the bars of the histogram that are not empty."""
+    bars = (
+        panel(tab, "spread")
+        .locator("rect")
+        .evaluate_all("all => all.map((each) => +each.getAttribute('height'))")
+    )
+    return [height for height in bars if height]
+
+
+def test_the_counts_of_a_histogram_are_logarithmic(tab: Any, run: str) -> None:
+    """99 values and 1 value: the low bar is a hundredth of the other, on a log axis more than a tenth."""
+    tab.open_run(run, f"?panel={quote('media:spread')}")
+    tab.until(lambda: len(heights(tab)), 2)
+    assert heights(tab)[1] < heights(tab)[0] / 50
+    choose(tab, "spread", "Log")
+    tab.until(lambda: heights(tab)[1] > heights(tab)[0] / 10, True)
+
+
+@pytest.mark.parametrize(
+    ("chart", "name", "alternative"),
+    [
+        ("formula:loss / 2", "loss / 2", "loss / 2 of paneled, last step 39"),
+        (SCATTER, "val/psnr against loss", "val/psnr against loss of paneled, last step 39"),
+        ("media:spread", "spread", "spread of paneled, step 8"),
+    ],
+)
+def test_a_panel_is_embedded(tab: Any, run: str, chart: str, name: str, alternative: str) -> None:
+    """The link from its menu shows it without a login."""
+    tab.open_run(run, f"?panel={quote(chart)}")
+    shown = panel(tab, name)
+    shown.locator("svg.runchart-plot, svg.media-bars, .plot .xy").first.wait_for()
+    shown.locator(".menubutton").click()
+    tab.page.get_by_role("menuitem", name="Embed…").click()
+    tab.page.get_by_role("button", name="Create link").click()
+    pasted = tab.page.get_by_role("dialog", name=f"Link to embed {name}").locator("pre").inner_text()
+    tab.page.context.clear_cookies()
+    tab.page.goto(unescape(pasted.split('src="')[1].split('"')[0]))
+    tab.page.get_by_role("img", name=alternative).wait_for()
+
+
+def test_the_menu_says_why_a_panel_is_not_embedded(tab: Any, run: str) -> None:
+    """A formula of a metric that the run lacks has nothing to show."""
+    tab.open_run(run, f"?panel={quote('formula:loss - none')}")
+    shown = panel(tab, "loss - none")
+    shown.get_by_text("no metric “none”").wait_for()
+    shown.locator(".menubutton").click()
+    item = tab.page.get_by_role("menuitem", name="Embed… nothing to show")
+    assert item.get_attribute("aria-disabled") == "true"
+    item.click(force=True)
+    assert tab.page.get_by_role("dialog").count() == 0

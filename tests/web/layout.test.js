@@ -55,6 +55,16 @@ test("with an x axis of the project, the address names the step", () => {
   assert.equal(opened(address, "x=relative&logx=1").x, "step");
 });
 
+test("axes of the project apply to the charts that the address does not name", () => {
+  const text = layoutText({ ...WHOLE, axes: { loss: "log", lr: "linear" } });
+  assert.deepEqual(opened("?axis=log2:lr", text).axes, { loss: "log", lr: "log2" });
+  assert.deepEqual(opened("?layout=standard", text).axes, {});
+  const view = opened("", text);
+  assert.equal(writeView(view), "");
+  const address = writeView({ ...view, axes: { lr: "linear" } });
+  assert.deepEqual(opened(address, text).axes, { lr: "linear" });
+});
+
 test("what is not readable in a saved layout is ignored", () => {
   assert.deepEqual(readLayout("panel=pie%3Aa&size=9x9%3Aa&size=x&from=3").sizes, {});
   assert.deepEqual(readLayout("panel=pie%3Aa").panels, []);

@@ -5,6 +5,7 @@ import {
   binsOf,
   byValue,
   metricsIn,
+  numberAxis,
   readRunChart,
   readRunCharts,
   runAxis,
@@ -85,4 +86,13 @@ test("each finite run is in one bin; equal values share one", () => {
 test("bars are by value, and runs without a finite one last", () => {
   const order = byValue(loss, runs([3, "NaN", undefined, -1])).map(({ run }) => run.id);
   assert.deepEqual(order, ["r3", "r0", "r1", "r2"]);
+});
+
+test("the axis of a chart is as it was chosen", () => {
+  assert.deepEqual([numberAxis([1, 10]).log, numberAxis([1, 100]).log], [false, true]);
+  assert.deepEqual([numberAxis([1, 100], "linear").log, numberAxis([1, 10], "log").log], [false, true]);
+  const { at, ticks } = numberAxis([0, -1, 1, 1000], "log");
+  assert.ok(at(1) >= 0 && at(1000) <= 1 && at(100) > 0.5);
+  assert.ok(![at(0), at(-1)].some(Number.isFinite));
+  assert.ok(ticks.some(({ text }) => text === "100"));
 });

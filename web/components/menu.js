@@ -4,8 +4,10 @@ import { el, focusIn, refill } from "../browser/dom.js";
 import { icon } from "./icons.js";
 
 /**
- * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean, alone?: boolean } | { head: string
- *   }} Item on: whether a choice is selected; alone: it is on or off by itself
+ * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean, alone?: boolean, off?: boolean }
+ *   | { head: string }} Item
+ *   on: whether a choice is selected; alone: it is on or off by itself; off: it can't be chosen, and the hint
+ *   says why
  */
 
 /** @type {(() => void) | null} closes the open menu; at most one is open */
@@ -97,13 +99,15 @@ function choice(item, close) {
       type: "button",
       tabindex: "-1",
       ...role,
+      "aria-disabled": item.off ? "true" : null,
       onclick: () => {
+        if (item.off) return;
         close();
         item.act();
       },
     },
     el("span.tick", {}, item.on ? icon("check") : null),
     el("span.grow", {}, item.text),
-    item.hint ? el("kbd", {}, item.hint) : null,
+    item.hint ? el(item.off ? "span.micro" : "kbd", {}, item.hint) : null,
   );
 }

@@ -288,12 +288,11 @@ export class Api extends Http {
    * Create a link that shows one chart without a login.
    *
    * @param {string} run
-   * @param {string} series
-   * @param {number} days
+   * @param {{ series: string, log: ("x" | "y")[], days: number }} shown log: logarithmic axes
    * @returns {Promise<{ path: string, until_ms: number }>}
    */
-  embed(run, series, days) {
-    return this.send("POST", `/runs/${encodeURIComponent(run)}/embed`, { series, days });
+  embed(run, shown) {
+    return this.send("POST", `/runs/${encodeURIComponent(run)}/embed`, shown);
   }
 
   /** @returns {Promise<{ items: EmbedItem[] }>} links of embedded charts that were given out */

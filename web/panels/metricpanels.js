@@ -297,7 +297,7 @@ export class MetricPanels {
     const plots = this.source.plots();
     const ready = plots && this.feed.ready;
     for (const panel of this.#visible()) {
-      if (!(panel instanceof Panel)) panel.draw((each) => this.feed.set.get(each));
+      if (!(panel instanceof Panel)) panel.draw((each) => this.feed.set.get(each), this.source.view().axes);
       else if (ready) plots.draw(panel.plot, (width) => this.#drawn(panel, width));
     }
     if (ready) this.showAt(this.step);

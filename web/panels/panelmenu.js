@@ -23,9 +23,9 @@ import { isMetric } from "./metric.js";
  *   setFull: (name: string | null) => void, pins: () => string[], pin: (name: string) => void, move: (name:
  *   string, by: number) => void, run: () => string, axis: () => string, plots: () =>
  *   import("./plot.js").Plots | null, csv?: (name: string) => string, table?: (name: string) => void, drop?:
- *   (name: string) => void, embed?: (name: string, title: string) => void, rule?: (name: string) => void,
- *   edit?: (name: string) => void, remove?: (name: string) => void, sizes?: () => Sizes, setSizes?: (sizes:
- *   Sizes) => void, moveInto?: (name: string) => void }} PanelHost
+ *   (name: string) => void, embed?: (title: string, chart: string, log: ("x" | "y")[]) => void, rule?: (name:
+ *   string) => void, edit?: (name: string) => void, remove?: (name: string) => void, sizes?: () => Sizes,
+ *   setSizes?: (sizes: Sizes) => void, moveInto?: (name: string) => void }} PanelHost
  *   axis: what the x axis shows; rule: starts a rule for a series; edit, remove: of composed charts
  */
 
@@ -35,6 +35,9 @@ const AXES = /** @type {const} */ ([
   ["log", "Log (powers of ten)"],
   ["log2", "Log (powers of two)"],
 ]);
+
+/** Why a chart can't be embedded. */
+const NOTHING = "nothing to show";
 
 /**
  * @param {PanelHost} host
@@ -90,11 +93,37 @@ function items(host, panel) {
  * @param {import("./runpanels/index.js").FreePanel} panel
  * @returns {import("../components/menu.js").Item[]}
  */
-const freeItems = (host, { kind: { name }, names }) => [
-  { head: "Chart" },
-  ...composed(host, name),
-  ...one(names.length ? host.table : undefined, "Show values", name),
-];
+function freeItems(host, panel) {
+  const { name, title } = panel.kind;
+  const { axes } = host.scales();
+  const drawn = panel.axes();
+  const log = drawn.flatMap((each) => (each.log ? [each.axis] : []));
+  return [
+    ...drawn.flatMap((axis) => [
+      { head: axis.head },
+      ...axis.kinds.map(([kind, text]) => ({
+        text,
+        on: (axes[axis.name] ?? "auto") === kind,
+        act: () => host.setScales({ axes: withValue(axes, axis.name, kind === "auto" ? null : kind) }),
+      })),
+    ]),
+    { head: "Chart" },
+    ...composed(host, name),
+    ...one(panel.names.length ? host.table : undefined, "Show values", name),
+    ...embedding(host, title, name, log, panel.isEmpty() ? NOTHING : ""),
+  ];
+}
+
+/**
+ * @param {PanelHost} host
+ * @param {string} title
+ * @param {string} chart
+ * @param {("x" | "y")[]} log its logarithmic axes
+ * @param {string} why it cannot be embedded; "" if it can
+ * @returns {import("../components/menu.js").Item[]}
+ */
+const embedding = ({ embed }, title, chart, log, why) =>
+  embed ? [{ text: "Embed…", hint: why, off: Boolean(why), act: () => embed(title, chart, log) }] : [];
 
 /**
  * What needs the records of the run.
@@ -104,25 +133,24 @@ const freeItems = (host, { kind: { name }, names }) => [
  */
 const ofSeries = (host, panel) => {
   const { name, title } = panel.kind;
-  const shown = embedded(panel);
+  const why = panel instanceof CustomPanel && !panel.resolved.lines.length ? NOTHING : "";
   return [
     ...one(host.table, "Show values", name),
     ...one(customOf(name) ? undefined : host.rule, "New alert rule…", name),
-    ...one(host.embed && shown ? () => host.embed?.(shown, title) : undefined, "Embed…", name),
+    ...embedding(host, title, embedded(panel), panel.log ? ["y"] : [], why),
   ];
 };
 
 /**
- * Return what a link shows: a series, or the lines of a chart of several. Computed charts have no link.
+ * Return the chart that a link shows: of a pattern, the metrics that match it now.
  *
  * @param {import("./panel.js").Panel} panel
  */
 function embedded(panel) {
-  if (!customOf(panel.kind.name)) return panel.kind.name;
   const lines = panel instanceof CustomPanel ? panel.resolved.lines : [];
-  return lines.length && lines.every(({ series }) => series)
+  return lines.some(({ series }) => series)
     ? customName("list", lines.map(({ series }) => series).join("\n"))
-    : "";
+    : panel.kind.name;
 }
 
 /**

@@ -197,7 +197,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.services = services
     app.state.attempts = Attempts(settings.login_attempts)
     app.state.plotly_version = plotly.version
-    app.state.embedded = embed.Pictures()
+    app.state.embedded = embed.Contents()
     app.state.parsing = anyio.CapacityLimiter(markdown.AT_ONCE)
     failures.install(app)
     description.describe(app)

@@ -1,11 +1,10 @@
 """``/embed``: one chart of one run for an iframe of another page, by a signed link without a login.
 
-The page is a picture without scripts, forms and links, so that the page around it can do nothing with it.
+The page has no scripts, forms and links, so that the page around it can do nothing with it.
 """
 
 from __future__ import annotations
 
-import base64
 import html
 import threading
 import time
@@ -15,21 +14,26 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tocsin_server.core.embed_links import is_embed_signed, names_in
+from tocsin_server.core.embed_links import is_embed_signed, read_chart
+from tocsin_server.core.formula import FormulaError
+from tocsin_server.http.embedded_chart import ChartOfRun
 from tocsin_server.http.services import services_of
-from tocsin_server.notify import chart_image
 from tocsin_server.store.embed_links import read_link
-from tocsin_server.store.reader import StoreReader
 
 router = APIRouter(include_in_schema=False)
 
 REFRESH_S = 30
-"""The page asks for a new picture this often."""
+"""The page asks for newer values this often."""
 FRESH_S = 10.0
-"""A picture is drawn at most this often, however many readers a page has."""
+"""A chart is drawn at most this often, however many readers a page has."""
 KEPT = 64
-BUCKETS = 600
-STYLE = "body{margin:0;background:#fff;font:16px sans-serif}img{display:block;width:100%;height:auto}"
+STYLE = "".join(
+    (
+        "body{margin:0;background:#fff;color:#11181b;font:16px sans-serif}p,pre{margin:8px}",
+        "img{display:block;width:100%;height:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}",
+        "table{border-collapse:collapse}th,td{padding:4px 8px;border:1px solid #dee2e8;text-align:left}",
+    )
+)
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -61,39 +65,32 @@ PAGE = """<!doctype html>
 """
 
 
-class Pictures:
-    """The newest pictures: PNG by run and series, each drawn at most once in :data:`FRESH_S`."""
+class Contents:
+    """The newest contents of embedded charts, as HTML, each made at most once in :data:`FRESH_S`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._drawn: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
+        self._made: OrderedDict[tuple[str, str], tuple[float, str]] = OrderedDict()
 
-    def of(self, reader: StoreReader, run_id: str, run_name: str, series: str) -> bytes | None:
+    def of(self, text: str, shown: ChartOfRun) -> str | None:
         """Return the chart, or None without values. One at a time is drawn."""
+        key = (shown.run.id, text)
         with self._lock:
-            drawn_at, image = self._drawn.get((run_id, series), (float("-inf"), b""))
-            if time.monotonic() - drawn_at > FRESH_S:
-                image = _draw(reader, run_id, run_name, series)
-                self._drawn[run_id, series] = (time.monotonic(), image)
-                self._drawn.move_to_end((run_id, series))
-                while len(self._drawn) > KEPT:
-                    self._drawn.popitem(last=False)
-            return image or None
+            made_at, content = self._made.get(key, (float("-inf"), ""))
+            if time.monotonic() - made_at > FRESH_S:
+                content = _content(shown)
+                self._made[key] = (time.monotonic(), content)
+                self._made.move_to_end(key)
+                while len(self._made) > KEPT:
+                    self._made.popitem(last=False)
+            return content or None
 
 
-def _draw(reader: StoreReader, run_id: str, run_name: str, chart: str) -> bytes:
-    names = names_in(chart)
-    answer = reader.series(run_id, names, start=None, stop=None, buckets=BUCKETS)
-    layers = [(name, next(iter(answer.series.get(name, ())), None)) for name in names]
-    curves = [
-        (name, chart_image.curve_of(layer)) for name, layer in layers if layer is not None and layer.x.size
-    ]
-    if not curves:
-        return b""
-    (first, curve), *beside = curves
-    return chart_image.draw(
-        f"{run_name} · {first}" if beside else f"{first} · {run_name}", curve, None, beside
-    )
+def _content(shown: ChartOfRun) -> str:
+    try:
+        return shown.content() or ""
+    except FormulaError:  # a series of the formula was deleted
+        return ""
 
 
 @router.get("/embed")
@@ -115,13 +112,9 @@ def embed(
     stored = services.reader.run(run)
     if stored is None or stored.deletion_ns is not None:
         return _page("This run no longer exists.", 404)
-    image = request.app.state.embedded.of(services.reader, run, stored.name, series)
-    title = f"{', '.join(names_in(series))} of {stored.name}"
-    if image is None:
-        return _page(f"{title}: no values yet.", 200)
-    data = base64.b64encode(image).decode("ascii")
-    label = html.escape(f"{title}, last step {stored.last_step}")
-    return _page(title, 200, f'<img alt="{label}" src="data:image/png;base64,{data}">')
+    shown = ChartOfRun(services.reader, stored, read_chart(series))
+    content = request.app.state.embedded.of(series, shown)
+    return _page(shown.title if content else f"{shown.title}: no values yet.", 200, content or "")
 
 
 def _page(title: str, status: int, content: str = "") -> HTMLResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import httpx
 import pytest
 
 from tests.server.conftest import wait_until
+from tocsin.protocol import Event
 from tocsin_server.core.embed_links import embed_path
 
 DAY_S = 86_400
@@ -75,6 +78,89 @@ def test_a_chart_of_several_series_is_one_link(server: Any) -> None:
     assert shown.text != httpx.get(server.base + create(server, series="loss").json()["path"]).text
 
 
+def shown(server: Any, **body: Any) -> str:
+    """Create a link, and return what it shows."""
+    page = httpx.get(server.base + create(server, **body).json()["path"])
+    assert page.status_code == 200
+    return page.text
+
+
+@pytest.mark.parametrize(
+    ("chart", "title"),
+    [
+        ("formula:loss / lr", "loss / lr of "),
+        ("scatter:lr\nloss", "loss against lr of "),
+        ("spread:loss", "spread of loss of "),
+    ],
+)
+def test_a_computed_chart_is_a_picture(server: Any, dial: Any, chart: str, title: str) -> None:
+    """Of a formula, of two metrics, and of the spread over two ranks."""
+    rank = dial(server.base, "r1", server.token, rank=1)
+    rank.acked(rank.train([0, 1, 2], loss=[2.0, 1.0, 1.0], lr=[0.1, 0.1, 0.2]))
+    text = shown(server, series=chart)
+    assert f'<img alt="{title}' in text
+    assert text != shown(server, series="loss")
+
+
+def test_logarithmic_axes_are_part_of_the_link(server: Any) -> None:
+    """They change the picture, and cannot be changed in the address."""
+    made = create(server, series="scatter:lr\nloss", log=["x", "y"]).json()["path"]
+    assert httpx.get(server.base + made).text != shown(server, series="scatter:lr\nloss")
+    assert shown(server, series="lr", log=["y"]) != shown(server, series="lr")
+    assert httpx.get(server.base + made.replace("log%3Ax%2Cy", "log%3Ax")).status_code == 403
+
+
+def log_object(server: Any, dial: Any, kind: str, content: bytes) -> None:
+    """Log an object named "sample" in the run r1."""
+    client = dial(server.base, "r1", server.token, rank=2)
+    data = {"name": "sample", "hash": "ab" * 16, "type": kind, "bytes": len(content)}
+    encoded = {"hash": "ab" * 16, "type": kind, "content": base64.b64encode(content).decode()}
+    client.send(Event(0, "media-content", time.time_ns(), step=3, data=encoded))
+    client.send(Event(1, "media", time.time_ns(), step=3, data=data))
+    client.acked(events=1)
+
+
+COUNTS = {"low": 0, "high": 1, "counts": [1, 5], "nan": 0, "inf": 0, "-inf": 0, "values": 6, "of": 6}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        ("image", b"\x89PNG\r\n\x1a\n rest", "data:image/png;base64,iVBORw0KGgogcmVzdA=="),
+        ("histogram", json.dumps(COUNTS).encode(), "data:image/png;base64,"),
+        ("text", b"<script>1</script>", "<pre>&lt;script&gt;1&lt;/script&gt;</pre>"),
+        (
+            "table",
+            b'{"columns": ["<b>"], "rows": [[1.5], [null]]}',
+            "<th>&lt;b&gt;</th></tr><tr><td>1.5</td>",
+        ),
+        ("table", b'{"columns": 3}', "the content is damaged"),
+        ("image", b"<svg onload='x'>", "the content is damaged"),
+        ("histogram", b"[]", "the content is damaged"),
+    ],
+)
+def test_an_object_is_shown_as_text_or_picture(
+    server: Any, dial: Any, kind: str, content: bytes, expected: str
+) -> None:
+    """Whatever it contains, it adds no markup."""
+    log_object(server, dial, kind, content)
+    text = shown(server, series="media:sample")
+    assert expected in text
+    assert "<script" not in text
+    assert "<svg" not in text
+
+
+@pytest.mark.parametrize("name", ["formula:loss", "log:y"])
+def test_a_series_named_like_a_chart_is_that_series(server: Any, dial: Any, name: str) -> None:
+    """The link shows the series that the run has."""
+    client = dial(server.base, "r2", server.token)
+    client.acked(client.train([0, 1], **{name: [1.0, 2.0]}))
+    wait_until(lambda: server.services.reader.run("r2").series, "the series of the run")
+    headers = {"authorization": f"Bearer {server.token}"}
+    made = httpx.post(f"{server.base}/api/v1/runs/r2/embed", json={"series": name}, headers=headers)
+    assert f'<img alt="{name} of' in httpx.get(server.base + made.json()["path"]).text
+
+
 def test_an_expired_link_is_rejected(server: Any) -> None:
     """After its last second."""
     path = embed_path(server.services.delivery.key, "e_1", "r1", "loss", int(time.time()) - 1)
@@ -132,12 +218,17 @@ def test_the_audit_log_names_who_shared_what(server: Any) -> None:
         {"series": "none"},
         {"series": "list:"},
         {"series": "list:loss\nnone"},
+        {"series": "formula:loss - none"},
+        {"series": "scatter:loss"},
+        {"series": "spread:none"},
+        {"series": "media:none"},
+        {"series": "loss", "log": ["z"]},
         {"series": "loss", "days": 91},
         {"series": "loss", "days": 0},
     ],
 )
 def test_what_cannot_be_shared_is_rejected(server: Any, body: dict[str, Any]) -> None:
-    """A series that the run lacks, and more than ninety days."""
+    """What the run lacks, a formula that is not understood, and more than ninety days."""
     assert create(server, **body).status_code in (404, 422)
 
 

@@ -12,10 +12,10 @@ const USUAL = 30;
 /**
  * @param {import("../../data/api.js").Api} api
  * @param {string} run
- * @param {string} series
- * @param {string} title of the chart
+ * @param {{ title: string, chart: string, log: ("x" | "y")[] }} shown chart: as in the address of the run
+ *   page; log: its logarithmic axes
  */
-export function embedChart(api, run, series, title) {
+export function embedChart(api, run, { title, chart, log }) {
   const days = /** @type {HTMLSelectElement} */ (
     el(
       "select",
@@ -34,7 +34,7 @@ export function embedChart(api, run, series, title) {
       ),
     ],
     submit: "Create link",
-    run: async () => show(title, await api.embed(run, series, Number(days.value))),
+    run: async () => show(title, await api.embed(run, { series: chart, log, days: Number(days.value) })),
   });
 }
 

@@ -21,6 +21,8 @@ export class MediaCard {
   /** @type {MediaRow[]} */
   items = [];
   at = -1;
+  /** Whether the bars of a histogram are as high as the logarithms of its counts. */
+  log = false;
   /** @type {Map<string, Promise<Node>>} */
   #contents = new Map();
   #serial = 0;
@@ -67,6 +69,14 @@ export class MediaCard {
     this.#choose(after < 0 ? this.items.length - 1 : Math.max(0, after - 1));
   }
 
+  /** @param {boolean} log */
+  countsBy(log) {
+    if (log === this.log) return;
+    this.log = log;
+    this.#contents.clear();
+    if (this.items.length) this.#choose(this.at);
+  }
+
   /** @param {number} at */
   #choose(at) {
     const own = ++this.#serial;
@@ -86,7 +96,7 @@ export class MediaCard {
     const known = this.#contents.get(item.hash);
     if (known) return known;
     if (this.#contents.size >= KEPT) this.#contents.clear();
-    const made = contentOf(item, this.source).catch((error) => {
+    const made = contentOf(item, this.source, this.log).catch((error) => {
       this.#contents.delete(item.hash);
       return el("p.failure", {}, /** @type {Error} */ (error).message);
     });
@@ -114,9 +124,10 @@ function factsOf({ facts, bytes: size }) {
 /**
  * @param {MediaRow} item
  * @param {Contents} source
+ * @param {boolean} log
  * @returns {Promise<Node>}
  */
-async function contentOf(item, source) {
+async function contentOf(item, source, log) {
   if (item.type === "image") {
     return el("img", {
       src: source.url(item.hash),
@@ -127,12 +138,16 @@ async function contentOf(item, source) {
   const response = await source.content(item.hash);
   if (item.type === "text") return el("pre", { tabindex: "0" }, await response.text());
   const found = await response.json();
-  return item.type === "histogram" ? bars(found) : rowsOf(found);
+  return item.type === "histogram" ? bars(found, log) : rowsOf(found);
 }
 
-/** @param {Counts} found */
-function bars({ low, high, counts, nan, inf, "-inf": below, values, of }) {
-  const most = Math.max(1, ...counts);
+/**
+ * @param {Counts} found
+ * @param {boolean} log
+ */
+function bars({ low, high, counts, nan, inf, "-inf": below, values, of }, log) {
+  const share = (/** @type {number} */ count) => (log ? Math.log10(count + 1) : count);
+  const most = share(Math.max(1, ...counts));
   const wide = BARS.width / Math.max(1, counts.length);
   const odd = [nan && `${int(nan)} NaN`, inf && `${int(inf)} +Inf`, below && `${int(below)} −Inf`].filter(
     Boolean,
@@ -147,7 +162,7 @@ function bars({ low, high, counts, nan, inf, "-inf": below, values, of }) {
       "svg",
       { viewBox: `0 0 ${BARS.width} ${BARS.height}`, role: "img", "aria-label": label, class: "media-bars" },
       ...counts.map((count, i) => {
-        const height = (count / most) * BARS.height;
+        const height = (share(count) / most) * BARS.height;
         return svg(
           "rect",
           { x: i * wide, y: BARS.height - height, width: Math.max(0.5, wide - 0.5), height },
@@ -156,7 +171,7 @@ function bars({ low, high, counts, nan, inf, "-inf": below, values, of }) {
       }),
     ),
     el("p.micro.row", {}, el("span", {}, num(low)), el("span.grow"), el("span", {}, num(high))),
-    el("p.micro", {}, dotted(sample, ...odd.map(String))),
+    el("p.micro", {}, dotted(sample, ...odd.map(String), log ? "log counts" : "")),
   );
 }
 

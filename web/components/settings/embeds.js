@@ -13,10 +13,6 @@ import { showUndo } from "../undo.js";
 
 const HEADS = ["Chart", "Run", "By", "Created", "Valid until", "Revoke"];
 
-/** @param {string} chart */
-const titleOf = (chart) =>
-  (chart.startsWith("list:") ? chart.slice("list:".length) : chart).split("\n").join(", ");
-
 export class Embeds {
   /** @param {App} app */
   constructor(app) {
@@ -59,7 +55,7 @@ export class Embeds {
 
   /** @param {EmbedItem} item */
   #row(item) {
-    const title = titleOf(item.chart);
+    const { title } = item;
     return el(
       "tr",
       { "data-embed": item.id },

@@ -66,19 +66,25 @@ export const metricsIn = (charts) => [
 ];
 
 /**
- * Return an axis over finite values, logarithmic if they are positive and span a large factor.
+ * Return an axis over finite values. An automatic one is logarithmic if they are positive and span a large
+ * factor. On a logarithmic axis, values that are not positive have no place.
  *
  * @param {number[]} values
- * @returns {{ ticks: { at: number, text: string }[], at: (value: number) => number }} at: the share of the
- * axis
+ * @param {string} [kind] "auto", "linear" or "log"
+ * @returns {{ log: boolean, ticks: { at: number, text: string }[], at: (value: number) => number }} at: the
+ *   share of the axis, not finite without a place
  */
-export function numberAxis(values) {
+export function numberAxis(values, kind = "auto") {
   let [low, high] = [Infinity, -Infinity];
-  for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
-  const plan = low > 0 && high / low >= SPAN ? logAxis(low, high) : linearAxis(low, high);
+  for (const value of values) {
+    if (kind === "log" && value <= 0) continue;
+    [low, high] = [Math.min(low, value), Math.max(high, value)];
+  }
+  const log = kind === "log" || (kind === "auto" && low > 0 && high / low >= SPAN);
+  const plan = log ? logAxis(low, high) : linearAxis(low, high);
   const [from, to] = plan.range;
-  const at = (/** @type {number} */ value) => ((plan.log ? Math.log10(value) : value) - from) / (to - from);
-  return { ticks: plan.ticks.map((tick, i) => ({ at: at(tick), text: plan.labels[i] })), at };
+  const at = (/** @type {number} */ value) => ((log ? Math.log10(value) : value) - from) / (to - from);
+  return { log, ticks: plan.ticks.map((tick, i) => ({ at: at(tick), text: plan.labels[i] })), at };
 }
 
 /**

@@ -1,7 +1,7 @@
-/** The layout of run pages: pins, order, sizes, sections, custom charts and the x axis. A project has one. */
+/** The layout of run pages: pins, order, sizes, sections, custom charts and axes. A project has one. */
 
-import { readView, WHOLE, writeView } from "./runview.js";
-import { BY_STEP } from "./xaxis.js";
+import { readView, USUAL, WHOLE, writeView } from "./runview.js";
+import { axesWithin } from "./scales.js";
 
 /**
  * @typedef {import("./runview.js").View} View
@@ -26,6 +26,7 @@ const FIELDS = /** @type {const} */ ([
   "open",
   "x",
   "logX",
+  "axes",
 ]);
 const KEYS = {
   places: ["pin", "order", "panel", "size", "in", "shut", "open", "layout"],
@@ -50,7 +51,7 @@ export const STANDARD = picked(WHOLE);
  *
  * @param {View} view
  */
-export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view), usual: BY_STEP }).slice(1);
+export const layoutText = (view) => writeView({ ...WHOLE, ...picked(view), usual: USUAL }).slice(1);
 
 /**
  * Return the fields of a saved layout; what is not readable is ignored.
@@ -61,7 +62,7 @@ export const readLayout = (text) => picked(readView(`?${text}`));
 
 /**
  * Return a view with the saved layout of its project. What its address names, it keeps: the places of charts,
- * or the x axis.
+ * the x axis, or the value axis of a chart.
  *
  * @param {View} view
  * @param {string} search
@@ -69,21 +70,23 @@ export const readLayout = (text) => picked(readView(`?${text}`));
  * @returns {View}
  */
 export function laidOut(view, search, text) {
-  const { x, logX, ...places } = readLayout(text);
+  const { x, logX, axes, ...places } = readLayout(text);
   const asked = new URLSearchParams(search);
+  const usualAxes = view.standard ? {} : axes;
   const names = (/** @type {string[]} */ keys) => keys.some((key) => asked.has(key));
   return {
     ...view,
     ...(names(KEYS.places) ? {} : places),
     ...(names(KEYS.axis) ? {} : { x, logX }),
-    usual: { x, logX },
+    axes: axesWithin(asked, usualAxes),
+    usual: { x, logX, axes: usualAxes },
   };
 }
 
 /** @type {LayoutKind<View>} */
 export const RUN_LAYOUT = {
   page: "run",
-  words: "Everyone who opens a run of this project sees these charts and this x axis first.",
+  words: "Everyone who opens a run of this project sees these charts and axes first.",
   standard: STANDARD,
   read: readLayout,
   text: layoutText,

@@ -7,21 +7,25 @@ import { NOT_SMOOTHED, readSmoothing, smoothingPairs } from "./smoothing.js";
 import { BY_STEP, readX, xPairs } from "./xaxis.js";
 
 /**
+ * @typedef {import("./xaxis.js").XAxis & Pick<import("./scales.js").Scales, "axes">} Usual
  * @typedef {{ from: number | null, to: number | null, follow: number | null, at: number | null, alert: string
  *   | null, span: [number, number] | null, older: number[],
  *   ranks: string, full: string | null, find: string, pins: string[], order: string[], panels: string[],
  *   shut: string[], open: string[], sizes: Record<string, import("./sizes.js").Size>,
- *   placed: Record<string, string>, standard: boolean, usual: import("./xaxis.js").XAxis } &
+ *   placed: Record<string, string>, standard: boolean, usual: Usual } &
  *   import("./scales.js").Scales & import("./xaxis.js").XAxis & import("./smoothing.js").Smoothed} View
  *   span: the visible part of a metric as x axis, null for all of the window; older: attempts shown in
  *   full; ranks: "band", "each" or one rank; pins, order: series; panels: composed
  *   charts (lib/charts/customchart.js); placed: sections of charts that were moved to another one; standard:
  *   the project's layout is not shown; shut: collapsed sections; open: sections that are collapsed at first;
- *   usual: the x axis of the project, which an address without one means
+ *   usual: the axes of the project, which an address without them means
  */
 
 /** @type {Pick<View, "from" | "to" | "follow" | "span">} */
 export const ALL_STEPS = { from: null, to: null, follow: null, span: null };
+
+/** @type {Usual} axes of a project without a layout */
+export const USUAL = { ...BY_STEP, axes: {} };
 
 /** @type {View} */
 export const WHOLE = {
@@ -29,7 +33,7 @@ export const WHOLE = {
   at: null,
   alert: null,
   ...BY_STEP,
-  usual: BY_STEP,
+  usual: USUAL,
   ...NOT_SMOOTHED,
   ...AUTOMATIC,
   older: [],
@@ -71,7 +75,7 @@ export function readView(search) {
     at: step(asked.get("at")),
     alert: asked.get("alert"),
     ...readX(asked, X_KINDS),
-    usual: BY_STEP,
+    usual: USUAL,
     span: spanIn(asked),
     ...readSmoothing(asked),
     ...readScales(asked),
@@ -176,7 +180,7 @@ function lookPairs(view) {
     ...xPairs(view, view.usual),
     ...smoothingPairs(view),
     ...single.filter(([, value]) => value),
-    ...scalePairs(view),
+    ...scalePairs(view, view.usual.axes),
     ...many("attempt", view.older),
     ...many("pin", view.pins),
     ...many("order", view.order),

@@ -65,13 +65,28 @@ function limitsOf(text) {
 }
 
 /**
+ * Return the axes of an address in a project that has some: those of the address come first, and one without
+ * a kind is as it is without those of the project.
+ *
+ * @param {URLSearchParams} asked
+ * @param {Scales["axes"]} usual of the project
+ * @returns {Scales["axes"]}
+ */
+export function axesWithin(asked, usual) {
+  const own = new Set(pairsOf(asked, "axis").map(([name]) => name));
+  const others = Object.entries(usual).filter(([name]) => !own.has(name));
+  return { ...Object.fromEntries(others), ...readScales(asked).axes };
+}
+
+/**
  * @param {Scales} scales
+ * @param {Scales["axes"]} [usual] axes that an address without them means
  * @returns {[string, string][]} what differs from the default
  */
-export const scalePairs = ({ axes, limits, clip }) => [
-  ...Object.entries(axes).map(
-    ([name, kind]) => /** @type {[string, string]} */ (["axis", `${kind}:${name}`]),
-  ),
+export const scalePairs = ({ axes, limits, clip }, usual = {}) => [
+  ...Object.keys({ ...usual, ...axes })
+    .filter((name) => axes[name] !== usual[name])
+    .map((name) => /** @type {[string, string]} */ (["axis", `${axes[name] ?? ""}:${name}`])),
   ...Object.entries(limits).map(
     ([name, [min, max]]) =>
       /** @type {[string, string]} */ (["limits", `${min ?? ""}..${max ?? ""}:${name}`]),

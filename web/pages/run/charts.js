@@ -210,7 +210,7 @@ export class RunCharts {
       ...(app.session.scope === "read"
         ? {}
         : {
-            embed: (name, title) => embedChart(app.api, id, name, title),
+            embed: (title, chart, log) => embedChart(app.api, id, { title, chart, log }),
             rule: (name) => go(ruleAddress(name, data.row?.project ?? "")),
           }),
     };

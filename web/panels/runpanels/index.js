@@ -11,13 +11,16 @@ import { MediaPanel } from "./media.js";
 import { ScatterPanel } from "./scatter.js";
 
 /**
- * `names` are the series to load, `values` the columns of its table.
+ * `names` are the series to load, `values` the columns of its table, `axes` those that can be logarithmic,
+ * with the names by which the page keeps how each is drawn.
  *
  * @typedef {{ kind: { name: string, title: string }, free: true, node: HTMLElement, names: string[],
- *   offer: (known: string[]) => void, draw: (layersOf: (name: string) => Layer[]) => void, showAt: (step:
- *   number
- *   | null) => void, values: () => import("../../components/runs/valuetable.js").Values | null, close: ()
- *   => void }} FreePanel
+ *   offer: (known: string[]) => void, draw: (layersOf: (name: string) => Layer[], kinds: Record<string,
+ *   string>) => void, showAt: (step: number | null) => void, values: () =>
+ *   import("../../components/runs/valuetable.js").Values | null, axes: () => FreeAxis[], isEmpty: () =>
+ *   boolean, close: () => void }} FreePanel
+ * @typedef {{ head: string, axis: "x" | "y", name: string, log: boolean, kinds: readonly (readonly
+ *   [import("../../lib/charts/picture.js").AxisKind, string])[] }} FreeAxis log: as it is drawn now
  * @typedef {{ grip: Node, menuOf: (panel: any) => Node, media: import("./media.js").MediaSource }} Frame
  */
 

@@ -13,6 +13,10 @@ import { customOf } from "../../lib/charts/customchart.js";
  *   MediaSource
  */
 
+const KINDS = /** @type {const} */ ([
+  ["auto", "Linear"],
+  ["log", "Log"],
+]);
 /** The list is loaded again at most this often. */
 const REST_MS = 10_000;
 
@@ -53,7 +57,12 @@ export class MediaPanel {
 
   offer() {}
 
-  draw() {
+  /**
+   * @param {(name: string) => Layer[]} _
+   * @param {Record<string, string>} kinds of axes, by name
+   */
+  draw(_, kinds) {
+    this.card.countsBy(kinds[this.kind.name] === "log");
     void this.#load();
   }
 
@@ -79,7 +88,18 @@ export class MediaPanel {
 
   showAt() {}
 
+  isEmpty() {
+    return !this.card.items.length;
+  }
+
   values() {
     return null;
+  }
+
+  /** @returns {import("./index.js").FreeAxis[]} that of the counts of a histogram */
+  axes() {
+    const { name } = this.kind;
+    const isHistogram = this.card.items.some(({ type }) => type === "histogram");
+    return isHistogram ? [{ head: "Count axis", axis: "y", name, log: this.card.log, kinds: KINDS }] : [];
   }
 }

@@ -16,6 +16,18 @@ import { chartFrame, placesIn } from "../runcharts/axes.js";
 const SHADES = 6;
 /** The panel is drawn at most this often. */
 const REST_MS = 500;
+const KINDS = /** @type {const} */ ([
+  ["auto", "Auto"],
+  ["linear", "Linear"],
+  ["log", "Log (powers of ten)"],
+]);
+
+/**
+ * Return the name by which a view keeps the x axis of a chart; its y axis has the name of the chart.
+ *
+ * @param {string} name
+ */
+const acrossOf = (name) => `x:${name}`;
 
 export class ScatterPanel {
   free = /** @type {const} */ (true);
@@ -34,6 +46,9 @@ export class ScatterPanel {
   #waiting;
   /** @type {(name: string) => Layer[]} */
   #layersOf = () => [];
+  /** @type {Record<string, string>} */
+  #kinds = {};
+  #isLog = { x: false, y: false };
 
   /**
    * @param {string} name
@@ -74,9 +89,13 @@ export class ScatterPanel {
     if (this.#resolved.problem) say(this.words, this.#resolved.problem);
   }
 
-  /** @param {(name: string) => Layer[]} layersOf */
-  draw(layersOf) {
+  /**
+   * @param {(name: string) => Layer[]} layersOf
+   * @param {Record<string, string>} kinds of axes, by name
+   */
+  draw(layersOf, kinds) {
     this.#layersOf = layersOf;
+    this.#kinds = kinds;
     this.#waiting ??= setTimeout(() => {
       this.#waiting = undefined;
       this.#paint();
@@ -89,15 +108,25 @@ export class ScatterPanel {
     if (!up || !width) return;
     this.#found = pairsOf([across, up], this.#layersOf);
     const { pairs, bad, means } = this.#found;
-    const key = JSON.stringify([width, bad, pairs]);
+    const chosen = [acrossOf(this.kind.name), this.kind.name].map((name) => this.#kinds[name]);
+    const key = JSON.stringify([width, bad, chosen, pairs]);
     if (key === this.#drawn) return;
     this.#drawn = key;
-    const [xs, ys] = [numberAxis(pairs.map(({ x }) => x)), numberAxis(pairs.map(({ y }) => y))];
+    const xs = numberAxis(
+      pairs.map(({ x }) => x),
+      chosen[0],
+    );
+    const ys = numberAxis(
+      pairs.map(({ y }) => y),
+      chosen[1],
+    );
+    this.#isLog = { x: xs.log, y: ys.log };
+    const placed = pairs.filter((pair) => Number.isFinite(xs.at(pair.x)) && Number.isFinite(ys.at(pair.y)));
     const { x, y } = placesIn(width);
     this.#at = (pair) => [x(xs.at(pair.x)), y(ys.at(pair.y))];
     this.ring = svg("circle", { class: "ring", r: 6, cx: -20, cy: -20 });
     const label = `${up} against ${across}, a point for each step`;
-    const marks = [...this.#shades(pairs), this.ring];
+    const marks = [...this.#shades(placed), this.ring];
     refill(this.plot, chartFrame(label, width, { ...xs, label: across }, { ...ys, label: up }, marks));
     const rho = spearman(
       pairs.map((pair) => pair.x),
@@ -107,8 +136,11 @@ export class ScatterPanel {
       this.words,
       dotted(
         pairs.length
-          ? counted(pairs.length, "point")
+          ? counted(placed.length, "point")
           : "No step in the window has finite values of both metrics.",
+        placed.length < pairs.length
+          ? `${int(pairs.length - placed.length)} not positive, not on a log axis`
+          : "",
         rho === null || pairs.length < 3 ? "" : `rank correlation ${num(rho, 2)}`,
         bad ? `${int(bad)} not finite` : "",
         means ? "bucket means, exact when zoomed in" : "",
@@ -140,9 +172,24 @@ export class ScatterPanel {
     const { pairs } = this.#found;
     const found = step === null ? undefined : [...pairs].reverse().find((pair) => pair.step <= step);
     say(this.read, found ? `${num(found.x)}, ${num(found.y)}` : "");
-    const [cx, cy] = found && this.#at ? this.#at(found) : [-20, -20];
+    const place = found && this.#at ? this.#at(found) : [];
+    const [cx, cy] = place.length && place.every(Number.isFinite) ? place : [-20, -20];
     this.ring?.setAttribute("cx", String(cx));
     this.ring?.setAttribute("cy", String(cy));
+  }
+
+  /** @returns {import("./index.js").FreeAxis[]} */
+  axes() {
+    const { name } = this.kind;
+    const { x, y } = this.#isLog;
+    return [
+      { head: "X axis", axis: "x", name: acrossOf(name), log: x, kinds: KINDS },
+      { head: "Y axis", axis: "y", name, log: y, kinds: KINDS },
+    ];
+  }
+
+  isEmpty() {
+    return !this.names.length;
   }
 
   values() {

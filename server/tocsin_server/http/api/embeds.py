@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from tocsin_server.core.embed_links import LIST, LONGEST_DAYS, embed_path, names_in
+from tocsin_server.core.embed_links import LONGEST_DAYS, chart_text, embed_path, read_chart
+from tocsin_server.core.formula import FormulaError
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor
 from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import Body, resource
+from tocsin_server.http.embedded_chart import ChartOfRun
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import audit
 from tocsin_server.store.connection import Connection
@@ -32,9 +34,15 @@ MOST = 1_000
 
 
 class NewEmbed(Body):
-    """What to show, and for how many days: a series, or ``list:`` and up to 16 names, one a line."""
+    """What to show, and for how many days.
+
+    ``series`` is a series, or a chart as in the address of the run page: ``list:`` and up to 16 names, one a
+    line, ``formula:``, ``spread:``, ``scatter:`` and two names, or ``media:`` and the name of an object.
+    ``log`` are its logarithmic axes.
+    """
 
     series: Annotated[str, StringConstraints(min_length=1, max_length=LONGEST)]
+    log: Annotated[list[Literal["x", "y"]], Field(max_length=2, default_factory=list)]
     days: Annotated[int, Field(ge=1, le=LONGEST_DAYS)] = 30
 
 
@@ -47,11 +55,12 @@ class MadeEmbed(TypedDict):
 
 
 class EmbedItem(MadeEmbed):
-    """A link that was given out: its chart, who created it, and when."""
+    """A link that was given out: its chart, also in words, who created it, and when."""
 
     run: str
     run_name: str
     chart: str
+    title: str
     author: str
     created_ms: float
 
@@ -67,13 +76,16 @@ def embed_chart(request: Request, run_id: str, wanted: NewEmbed, identity: Edito
     """Create a link that shows one chart of the run to anyone who has it, without a login."""
     services = services_of(request)
     stored = known_run(services.reader, run_id)
-    known = {each.name for each in stored.series}
-    chart = wanted.series if wanted.series in known else LIST + "\n".join(names_in(wanted.series))
-    names = names_in(chart)
-    if not names or (absent := next((name for name in names if name not in known), None)) is not None:
-        got = absent if names else wanted.series
-        detail = f"Run {run_id} has no series {str(got)[:200]!r}."
-        raise Problem(404, subject="series", expected="a series of the run", got=got, detail=detail)
+    chart = chart_text(wanted.series, {each.name for each in stored.series}, wanted.log)
+    try:
+        absent = ChartOfRun(services.reader, stored, read_chart(chart)).missing()
+    except FormulaError as error:
+        raise Problem(
+            422, subject="series", expected="a formula", got=wanted.series, detail=str(error)
+        ) from error
+    if absent is not None:
+        detail = f"Run {run_id} has no series or object {absent[:200]!r}."
+        raise Problem(404, subject="series", expected="a series of the run", got=absent, detail=detail)
     now_ns = time.time_ns()
     now_s, actor = now_ns // 10**9, actor_of(identity)
     link = EmbedLink(f"e_{secrets.token_hex(8)}", run_id, chart, actor, now_ns, now_s + wanted.days * DAY_S)
@@ -102,6 +114,7 @@ def list_embeds(request: Request, _identity: Editor) -> ExactJSON:
             "run": link.run_id,
             "run_name": run_name,
             "chart": link.chart,
+            "title": read_chart(link.chart).title,
             "author": link.author,
             "created_ms": link.created_ns / 1e6,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -19,6 +20,7 @@ from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import resource
 from tocsin_server.http.services import services_of
+from tocsin_server.store.reader import StoreReader
 
 router = resource("media")
 
@@ -68,7 +70,7 @@ def list_media(
     """List the images, histograms, texts and tables of a run."""
     reader = services_of(request).reader
     known_run(reader, run_id)
-    rows = [_row(event) for event in reader.media(run_id, MOST) if _is_valid(event.data)]
+    rows = [_row(event) for event in reader.media(run_id, MOST) if is_media(event.data)]
     names = list(dict.fromkeys(row["name"] for row in rows))
     return ExactJSON({"items": [row for row in rows if name in (None, row["name"])], "names": names})
 
@@ -89,8 +91,7 @@ def media_content(
     """Return the content of an object. It never changes, so browsers may keep it."""
     reader = services_of(request).reader
     known_run(reader, run_id)
-    event = reader.media_content(run_id, digest)
-    body = None if event is None or event.data.get("hash") != digest else _decoded(event.data)
+    body = content_of(reader, run_id, digest)
     if body is None:
         detail = f"Run {run_id} has no object with the hash {digest}, or its content did not arrive."
         raise Problem(404, subject="hash", expected="the hash of an object", got=digest, detail=detail)
@@ -102,9 +103,28 @@ def media_content(
     return Response(body, media_type=_type_of(body), headers=headers)
 
 
-def _is_valid(data: Mapping[str, Any]) -> bool:
+def is_media(data: Mapping[str, Any]) -> bool:
+    """Return whether an event names an object of a known type."""
     texts = all(isinstance(data.get(name), str) for name in ("name", "hash"))
     return texts and data.get("type") in KINDS
+
+
+def content_of(reader: StoreReader, run_id: str, digest: str) -> bytes | None:
+    """Return the content of an object, or None if it did not arrive."""
+    event = reader.media_content(run_id, digest)
+    return None if event is None or event.data.get("hash") != digest else _decoded(event.data)
+
+
+def picture_type(body: bytes) -> str:
+    """Return the type of a picture, by its first bytes.
+
+    Raises:
+        ValueError: It is not one that a browser may draw.
+    """
+    found = next((name for start, name in PICTURES.items() if body.startswith(start)), None)
+    if found is None:
+        raise ValueError("The content is not a picture.")
+    return found
 
 
 def _row(event: RunEvent) -> dict[str, Any]:
@@ -133,9 +153,8 @@ def _decoded(data: Mapping[str, Any]) -> bytes | None:
 
 def _type_of(body: bytes) -> str:
     """Return a type that cannot run in a browser, by the bytes, whatever the training process claims."""
-    for start, name in PICTURES.items():
-        if body.startswith(start):
-            return name
+    with contextlib.suppress(ValueError):
+        return picture_type(body)
     try:
         json.loads(body)
     except ValueError:
