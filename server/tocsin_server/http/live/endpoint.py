@@ -110,7 +110,9 @@ class BroadcastServer:
                 begun = loop.time()
                 with self.work.isolated("tick"):
                     self.tick(listener, begun)
-                await asyncio.sleep(begun + self._pipeline.pressure.tick_ms / 1000 - loop.time())
+                interval_s = self._pipeline.pressure.tick_ms / 1000
+                # At least half of the interval is left for other work, however long the tick took.
+                await asyncio.sleep(max(begun + interval_s - loop.time(), interval_s / 2))
 
     async def _pushing(self) -> None:
         with self._hub.listen() as listener:
