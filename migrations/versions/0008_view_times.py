@@ -1,4 +1,4 @@
-"""Create the views for SQL again: on SQLite, their times were wrong. ``env.py`` does it after every upgrade."""
+"""Create the views for SQL again: on SQLite, their times were wrong. ``env.py`` does it after an upgrade."""
 
 from __future__ import annotations
 
