@@ -96,7 +96,7 @@ def test_a_page_is_drawn_without_a_message(address: str, fox: Firefox, trained: 
     """What the page is for appears; nothing is written to the console."""
     opened(fox, trained.base + address)
     shown = PAGES[address]
-    section = shown.split(" ")[0]  # charts are drawn once they are in view
+    section = shown.split(",")[0].split()[0]  # charts are drawn once they are in view
     fox.until(f"document.querySelector({section!r})?.scrollIntoView() || document.querySelector({shown!r})")
     fox.until("document.readyState === 'complete'")
     assert fox.said == []
