@@ -42,7 +42,10 @@ class Moments:
         """Count the finite ``values`` f64[rows, size]."""
         known = np.isfinite(values)
         count = known.sum(axis=0)
-        mean = np.where(known, values / np.maximum(count, 1), 0.0).sum(axis=0)  # a sum may overflow
+        some, lowest = np.maximum(count, 1), np.fmin.reduce(np.where(known, values, np.nan))
+        # Divided first, because a sum may overflow. From the lowest, so that equal values have exactly their mean.
+        above = np.where(known, values / some - lowest / some, 0.0).sum(axis=0)
+        mean = np.where(count, lowest + above, 0.0)
         squares = (np.where(known, values - mean, 0.0) ** 2).sum(axis=0)
         total, off = np.maximum(self.n + count, 1), np.where(count, mean - self.mean, 0.0)
         self._squares += squares + off * off * self.n * (count / total)

@@ -104,6 +104,15 @@ def test_newest_values_that_are_not_finite_are_counted() -> None:
     assert (group.runs, group.nonfinite) == (4, 2)
 
 
+def test_equal_values_have_no_deviation() -> None:
+    """The table of groups shows 941241.5, not 941241.5 ± 1e-10."""
+    group = GroupBuckets(Span(0, 0, 1))
+    for runs in (1, 3, 7):
+        group.add([[layer({0: 941241.1})]] * runs)
+    mean, std = group.newest.result()
+    assert (mean[0], std[0], group.columns()["std"][0]) == (941241.1, 0.0, 0.0)
+
+
 def test_equal_huge_values_stay_exact() -> None:
     """No product of a count and a value overflows."""
     group = GroupBuckets(Span(0, 9, 2))
