@@ -43,7 +43,7 @@ class Moments:
         known = np.isfinite(values)
         count = known.sum(axis=0)
         some, lowest = np.maximum(count, 1), np.fmin.reduce(np.where(known, values, np.nan))
-        # Divided first, because a sum may overflow. From the lowest, so that equal values have exactly their mean.
+        # Divided first, because a sum may overflow; above the lowest, so that equal values have their mean.
         above = np.where(known, values / some - lowest / some, 0.0).sum(axis=0)
         mean = np.where(count, lowest + above, 0.0)
         squares = (np.where(known, values - mean, 0.0) ** 2).sum(axis=0)
