@@ -21,7 +21,7 @@ export default [
   js.configs.recommended,
   { languageOptions: { ecmaVersion: 2022, sourceType: "module" } },
   { files: ["web/**/*.js"], languageOptions: { globals: globals.browser } },
-  { files: ["web/theme-first.js", "web/service-worker.js"], languageOptions: { sourceType: "script" } },
+  { files: ["web/first.js", "web/service-worker.js"], languageOptions: { sourceType: "script" } },
   { files: ["tests/web/**/*.js", "*.config.js"], languageOptions: { globals: globals.node } },
   {
     rules: {

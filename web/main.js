@@ -83,6 +83,7 @@ async function start() {
     if (fired) playAlert();
   });
   await router(app, byId("main"))();
+  dispatchEvent(new CustomEvent("pagestarted")); // heard by first.js
   listen(app);
 }
 
@@ -125,6 +126,7 @@ async function signIn(api) {
       return await api.session();
     } catch (error) {
       const refused = error instanceof ApiError && (error.status === 401 || error.status === 403);
+      byId("main").classList.remove("is-opening");
       byId("main").replaceChildren(
         refused
           ? loginNotice()

@@ -42,10 +42,14 @@ export function router(app, main) {
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
-    const open = await (PAGES[name] ?? PAGES.missing)();
+    const open = await (PAGES[name] ?? PAGES.missing)().catch((error) => {
+      dispatchEvent(new CustomEvent("pagefailed")); // heard by first.js
+      throw error;
+    });
     if (mine !== turn) return;
     page?.close();
     main.replaceChildren();
+    main.classList.remove("is-opening");
     scrollTo(0, 0);
     page = open(app, main, id);
     dispatchEvent(new CustomEvent("pagechange", { detail: name }));

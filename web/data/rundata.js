@@ -183,9 +183,11 @@ export class RunData {
     return this.whole.set.get(name);
   }
 
-  /** Ranks that reported, ascending. */
+  /** Ranks of the run, ascending; those that reported, once the details or the series are loaded. */
   ranks() {
-    return ranksOf([...this.whole.set.layers.values()].flat());
+    const connected = (this.run?.writers ?? []).filter(({ records }) => records > 0);
+    const found = ranksOf([...this.whole.set.layers.values()].flat());
+    return [...new Set([...found, ...connected.map(({ rank }) => rank)])].sort((a, b) => a - b);
   }
 
   /** Names of all series of the run; null if not loaded yet. */

@@ -29,6 +29,9 @@ import { Navigation } from "./run/navigation.js";
 /** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
 
+/** The page appears after this time also without the details of the run. */
+const OPENING_MS = 2_000;
+
 /** The page of a run: `data` holds the values, `nav` what is shown of them, `charts` draws it. */
 class RunPage {
   closed = false;
@@ -212,17 +215,28 @@ class RunPage {
     this.charts.restyle();
     this.charts.open().catch((error) => this.#failed(error));
     this.data.load(this.charts.bucketsOfWhole(), this.nav.window().logFrom);
-    void this.data.refresh().then(() => {
+    void this.#opened();
+  }
+
+  /** Show the page once it is known what it has, so that nothing on it moves; a slow server is waited for. */
+  async #opened() {
+    this.main.classList.add("is-opening");
+    const shown = setTimeout(() => this.main.classList.remove("is-opening"), OPENING_MS);
+    const details = this.data.refresh().then(() => {
       if (!this.closed) this.charts.look();
     });
-    void this.app.alerting
+    const alerts = this.app.alerting
       .alerts({ run: this.id })
       .then(({ items }) => this.app.alerts.learn(items))
       .catch(() => {});
+    await Promise.all([details, alerts]);
+    clearTimeout(shown);
+    if (!this.closed) this.main.classList.remove("is-opening");
   }
 
   close() {
     this.closed = true;
+    this.main.classList.remove("is-opening");
     this.stopAlerts?.();
     this.stopMarks?.();
     this.stopReconnect?.();

@@ -92,6 +92,7 @@ export class CompareBoard {
       range: () => this.data.range(),
       timeline: () => STEPS,
       content: (spot) => this.#content(spot),
+      rounded: (at) => this.cross.rounded(at),
       pointed: (spot) => this.#pointed(spot),
       release: () => this.cross.release(),
     });

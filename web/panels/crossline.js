@@ -145,12 +145,16 @@ export class CrossLine {
     const box = this.host.getBoundingClientRect();
     const width = box.width - left - right;
     const px = event.clientX - box.left - left;
-    const step = this.#rounded(this.source.timeline().toStep(a + (px / width) * (b - a)));
+    const step = this.rounded(this.source.timeline().toStep(a + (px / width) * (b - a)));
     return px < 0 || px > width || !Number.isFinite(step) ? null : step;
   }
 
-  /** @param {number} step */
-  #rounded(step) {
+  /**
+   * Return the place of the line at a place of the axis.
+   *
+   * @param {number} step
+   */
+  rounded(step) {
     return this.source.smallest() ? Math.round(step) : step;
   }
 
@@ -191,10 +195,10 @@ export class CrossLine {
       .range()
       .map(toStep)
       .sort((one, other) => one - other);
-    const part = this.#rounded((b - a) / 400);
+    const part = this.rounded((b - a) / 400);
     const stride = event.shiftKey
       ? this.source.smallest() || part / 10
       : Math.max(this.source.smallest(), part);
-    this.#set(this.#rounded(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
+    this.#set(this.rounded(Math.min(b, Math.max(a, (this.step ?? (a + b) / 2) + way * stride))));
   }
 }

@@ -31,6 +31,8 @@ const RAIL = /** @type {Record<MarkKind, { row: number, symbol: string, token: s
 const CLIPPED_IN = 0.035;
 /** Height of the mark of an info alert, as a share of the panel. */
 const SMALL_EDGE = 0.07;
+/** Labels of the value axis whose middles are nearer touch each other. */
+const LABEL_PX = 15;
 const CLEAR = "rgba(0,0,0,0)";
 
 /** @type {Map<string, string>} */
@@ -103,10 +105,27 @@ function marginsOf({ xticks, ticks }) {
 }
 
 /**
+ * Return the labels of the value axis, without one that would touch the label of marks beyond the axis.
+ *
+ * @param {Picture} picture
+ * @param {number} high pixels between the ends of the axis
+ */
+function tickTexts(picture, high) {
+  const { log, range, ticks, labels } = picture.plan;
+  const [low, top] = range;
+  const beyond = railLabels(picture).map(({ middle }) => middle);
+  return labels.map((text, i) => {
+    const share = ((log ? Math.log10(ticks[i]) : ticks[i]) - low) / (top - low);
+    return beyond.some((middle) => Math.abs(share - middle) * high < LABEL_PX) ? "" : text;
+  });
+}
+
+/**
  * @param {Drawn} drawn
+ * @param {number} height of the panel in pixels
  * @param {boolean} [boxes] a box also zooms the value axis
  */
-export function layout(drawn, boxes = false) {
+export function layout(drawn, height, boxes = false) {
   const { picture, bands, edges, xticks } = drawn;
   const ink = color("--ink-3");
   const axis = {
@@ -121,12 +140,13 @@ export function layout(drawn, boxes = false) {
     automargin: false,
   };
   const { plan, range } = picture;
+  const margin = marginsOf(drawn);
   const touch = matchMedia("(pointer: coarse)").matches;
   return {
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink },
     paper_bgcolor: CLEAR,
     plot_bgcolor: CLEAR,
-    margin: marginsOf(drawn),
+    margin,
     showlegend: false,
     hovermode: false,
     dragmode: touch ? false : "zoom",
@@ -150,7 +170,7 @@ export function layout(drawn, boxes = false) {
       fixedrange: touch || !boxes,
       tickmode: "array",
       tickvals: plan.ticks,
-      ticktext: plan.labels,
+      ticktext: tickTexts(picture, height - margin.t - margin.b),
     },
     yaxis2: {
       overlaying: "y",

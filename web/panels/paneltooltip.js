@@ -20,8 +20,9 @@ import { Tooltip } from "./tooltip.js";
  *
  * @typedef {{ panels: () => Iterable<import("./panel.js").Panel>, range: () => [number, number], timeline: ()
  *   => { toX: (at: number) => number, toStep: (x: number) => number }, content: (spot: Spot) =>
- *   import("./tooltip.js").Content | null, pointed?: (spot: Spot | null) => void, release: () => void }}
- *   SpotSource
+ *   import("./tooltip.js").Content | null, rounded: (at: number) => number, pointed?: (spot: Spot | null) =>
+ *   void, release: () => void }} SpotSource
+ *   rounded: where the cross line is for a place, so that values, their order and the line have one x
  */
 
 export class PanelTooltip {
@@ -70,7 +71,7 @@ export class PanelTooltip {
    */
   refresh(at) {
     if (this.#pin && (this.#pin.at !== at || !this.#pin.panel.plot.isConnected)) this.#pin = null;
-    if (this.#pin || !this.tooltip.hidden) this.#show();
+    if (this.#pin || this.#spot) this.#show();
   }
 
   /** @param {PointerEvent} event */
@@ -117,7 +118,8 @@ export class PanelTooltip {
     if (px < -1 || px > wide + 1) return null; // widths are rounded
     const [from, to] = this.source.range();
     const x = from + Math.min(1, Math.max(0, px / wide)) * (to - from);
-    return { panel, at: this.source.timeline().toStep(x), y: event.clientY - top };
+    const at = this.source.rounded(this.source.timeline().toStep(x));
+    return { panel, at, y: event.clientY - top };
   }
 
   /**

@@ -129,7 +129,7 @@ export class Plots {
     const { left, right } = margins();
     const drawn = state.last(width - left - right);
     if (!drawn) return Promise.resolve(null);
-    const usual = layout({ ...drawn, xticks: true });
+    const usual = layout({ ...drawn, xticks: true }, height);
     const ground = color("--surface");
     const head = {
       text: plain(title),
@@ -247,7 +247,7 @@ export class Plots {
     const done = this.plotly.react(
       div,
       traces(drawn),
-      { ...layout(drawn, Boolean(this.scaled)), width: state.width, height: state.height },
+      { ...layout(drawn, state.height, Boolean(this.scaled)), width: state.width, height: state.height },
       CONFIG,
     );
     if (!state.bound) void done.then((plot) => this.#bind(plot, state));

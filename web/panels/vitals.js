@@ -127,13 +127,18 @@ export class Vitals {
     }).observe(this.node);
   }
 
-  /** @param {import("./plot.js").Plots} plots */
-  draw(plots) {
+  /** Close the panels of series that the run does not report, once that is known. */
+  arrange() {
     const { reported } = this.source.scene();
     this.node.classList.toggle("is-loading", reported === null);
     for (const panel of this.panels.slice(0, -1)) {
       panel.absent(reported !== null && !reported.has(panel.kind.name));
     }
+  }
+
+  /** @param {import("./plot.js").Plots} plots */
+  draw(plots) {
+    this.arrange();
     this.panels.forEach((panel, i) =>
       plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)),
     );

@@ -6,7 +6,7 @@ import { int } from "../../lib/format.js";
 export class WindowBar {
   /** @param {{ follow: () => void, reset: () => void }} acts */
   constructor({ follow, reset }) {
-    this.text = el("span.muted.wide-only");
+    this.text = el("span.muted.grow.clip.wide-only");
     this.follow = el(
       "button.btn",
       { type: "button", "aria-pressed": "false", onclick: () => follow() },

@@ -94,6 +94,7 @@ export class RunCharts {
       timeline: () => data.timeline(nav.view),
       content: ({ panel, at }) =>
         contentOf(panel, this.#layersOf(panel), at, this.scene(), this.metrics.linesAt(panel, at)),
+      rounded: (at) => this.vitals.cross.rounded(at),
       release: () => this.vitals.cross.release(),
     });
     this.node.append(this.tooltip.node);
@@ -104,12 +105,11 @@ export class RunCharts {
       "div.charts",
       {},
       el(
-        "div.bar",
+        "div.bar.chartbar",
         {},
         el("h2", {}, "Vital signs"),
-        this.bar.text,
         this.controls.node,
-        el("span.grow"),
+        this.bar.text,
         this.bar.follow,
         this.bar.reset,
       ),
@@ -253,6 +253,7 @@ export class RunCharts {
    */
   offer(run) {
     this.#layers(true);
+    this.vitals.arrange();
     this.metrics.offer(
       run.series.map((each) => each.name),
       run.writers,
@@ -286,7 +287,8 @@ export class RunCharts {
   }
 
   showControls() {
-    this.controls.show(this.source.data.run, this.source.data.ranks());
+    const { data } = this.source;
+    this.controls.show(data.run, data.ranks());
   }
 
   /** Redraw all charts after the window, theme or size changed. */
