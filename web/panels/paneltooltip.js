@@ -71,7 +71,7 @@ export class PanelTooltip {
    */
   refresh(at) {
     if (this.#pin && (this.#pin.at !== at || !this.#pin.panel.plot.isConnected)) this.#pin = null;
-    if (this.#pin || this.#spot) this.#show();
+    this.#show();
   }
 
   /** @param {PointerEvent} event */
