@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from tests.matrix import LONG
 from tests.real_trainers.claims import ALL, RealTrainer, ScaledTrainer
-from tests.real_trainers.comparison import TRAININGS, Comparison, recorded
+from tests.real_trainers.comparison import TRAININGS, Comparison, differences, recorded
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
@@ -17,6 +21,16 @@ class TestDeepSpeed(RealTrainer):
     training = "deepspeed_engine"
     packages = ALL
     caught = ("nonfinite-weights", BROKEN_AT)
+
+    @pytest.mark.parametrize("stage", ["1", "2", "3"])
+    def test_parameter_groups_of_zero_are_one_step(self, compared: Comparison, stage: str) -> None:
+        """ZeRO steps its optimizer once per group; the rates of all groups are recorded."""
+        printed = compared.run([str(TRAININGS / "deepspeed_groups.py"), stage])
+        own = json.loads(printed.splitlines()[-1])
+        run = recorded(compared.tower, own["name"])
+        for name in ("loss", "grad_norm"):
+            assert differences(dict(enumerate(own[name])), run.series(name)) == [], name
+        assert run.series("lr/g1") == dict.fromkeys(range(len(own["loss"])), 1e-3)
 
 
 @LONG

@@ -19,7 +19,7 @@ from torch.optim.optimizer import (
 )
 
 from ..lifecycle.first_training import running_hook
-from . import compiler, compiler_use, evaluation, patching, process_group, step_hooks
+from . import compiler, compiler_use, evaluation, patching, process_group, step_hooks, zero_steps
 from .backward_steps import depth
 from .compiler import is_compiling as _is_compiling
 from .compiler import leave_out, switch
@@ -36,6 +36,7 @@ def install() -> None:
     patching.undo_later(_sweep_unless_within)
     compiler_use.install()
     step_hooks.install()
+    zero_steps.install()
     _handles.append(_register(_eager(_before_step)))
     _handles.append(register_optimizer_step_post_hook(_eager(_after_step)))
     patching.replace_in_all(torch.optim.Optimizer, "zero_grad", _watch_zero_grad)
@@ -248,6 +249,7 @@ def _watch_init(original: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 install_sharded()
                 install_deepspeed()
+                zero_steps.install()
                 ledger.tracker(self)
             except Exception as error:
                 ledger.report_error("new optimizer", error)
