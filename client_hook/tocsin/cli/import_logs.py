@@ -1,4 +1,4 @@
-"""``tocsin import``: import past runs from logs, and from the folders and databases of trackers.
+"""``tocsin import``: import past runs from logs, from the folders and databases of trackers, and from W&B.
 
 Each run of a source is one writer whose records keep their numbers, so the server has each record once, and
 only new ones are sent the next time. Imported runs are marked in ``hello.config`` and by an ``imported``
@@ -20,6 +20,7 @@ from ..core.values import counted
 from ..importers import Source, UnreadableLogError, UnreadableSource
 from ..importers.folder import name_in, runs_in
 from ..importers.items import Item
+from ..importers.wandb_cloud import Address, runs_at
 from ..protocol import Alert, WriterId
 from ..read.text import shown
 from .import_marks import Marks
@@ -50,36 +51,43 @@ class Outcome:
 
 
 def import_runs(
-    root: Path,
+    root: Path | Address,
     destination: Destination,
     project: str | None = None,
     advance: Callable[[int], object] = lambda _records: None,
     skipped: list[Path] | None = None,
 ) -> Iterator[Outcome]:
-    """Import a file, or every run in a folder; yield one result for each.
+    """Import a file, or every run in a folder or a project of W&B; yield one result for each.
 
     If the server takes nothing of the first run, the others are not tried.
 
     Args:
-        root: The file, or the folder that is searched.
+        root: The file, the folder that is searched, or the address at W&B.
         destination: The server, and time limits.
         project: Project of the runs; default: the tracker's, else the folder's name.
         advance: Called with the number of records read since the last call.
         skipped: Receives the files of a folder that are not training logs.
     """
-    default = (root if root.is_dir() else root.resolve().parent).resolve().name or "imported"
     marks, has_delivered = Marks(), False
-    for one in runs_in(root, skipped):
+    for one in runs_at(root) if isinstance(root, Address) else runs_in(root, skipped):
         if isinstance(one, UnreadableSource):
             yield Outcome(one.path, False, f"{one.path}: {one.why}")
         else:
-            name = one.about.name or name_in(root, one.path)
-            at = project or one.about.project or default
-            outcome = _import(one, name, at, destination, marks, advance)
+            name, default = _named(root, one)
+            outcome = _import(one, name, project or default, destination, marks, advance)
             yield outcome
             has_delivered = has_delivered or bool(outcome.delivered)
             if outcome.is_refused and not has_delivered:
                 return
+
+
+def _named(root: Path | Address, source: Source) -> tuple[str, str]:
+    """Return name and project of a run: the tracker's, else those of its path."""
+    name, project = source.about.name, source.about.project
+    if isinstance(root, Address):
+        return name, project
+    folder = (root if root.is_dir() else root.resolve().parent).resolve()
+    return name or name_in(root, source.path), project or folder.name or "imported"
 
 
 def _import(
@@ -98,10 +106,10 @@ def _import(
     data = {"imported": True, "path": str(source.path), "format": source.kind}
     run_info = _run_info(mark.run, name, project, source, destination.token, {**source.about.config, **data})
     run = LogRun(run_info, destination, {"kind": "imported", "data": data}, wait=True)
-    began = path.stat().st_mtime_ns
+    began = source.about.began_ns or path.stat().st_mtime_ns
     try:
         run.take(_counted(source.items(), advance), lambda: began)
-        run.close()
+        run.close(source.about.state)
     except (UnreadableLogError, NotDeliveredError) as error:
         why = str(error).removeprefix(f"{path}: ")
         return Outcome(path, False, f"{path}: {why}", is_refused=isinstance(error, NotDeliveredError))
@@ -179,6 +187,7 @@ def _run_info(
             token=token,
             config=config,
             tags=["imported", *source.about.tags],
+            notes=source.about.notes,
             planned_steps=source.planned_steps,
             wants=["alerts"],
         )

@@ -22,6 +22,7 @@ from .parsing import add_json, command
 from .progress import BYTES, progress
 
 if TYPE_CHECKING:
+    from ..importers.wandb_cloud import Address
     from .import_logs import Outcome
     from .log_run import Destination
     from .parsing import Commands
@@ -45,11 +46,11 @@ def sync(options: argparse.Namespace) -> int:
 
 
 def import_(options: argparse.Namespace) -> int:
-    """Import past runs from log files, or from a folder of them. Importing again sends only what is new."""
+    """Import past runs from log files, a folder of them, or W&B. Importing again sends only what is new."""
     from ..importers.folder import skipped_text
     from .import_logs import Outcome, import_runs, summary
 
-    if not options.path.exists():
+    if isinstance(options.path, Path) and not options.path.exists():
         print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
         return 2
     found: list[Outcome] = []
@@ -61,13 +62,23 @@ def import_(options: argparse.Namespace) -> int:
             if not options.json:
                 bar.print(partial(print_result, outcome.delivered, outcome.text))
     if not options.json:
-        for line in summary(found) if found else [f"No log of a known format in {options.path}."]:
+        what = "log of a known format" if isinstance(options.path, Path) else "run"
+        for line in summary(found) if found else [f"No {what} in {options.path}."]:
             print(line, flush=True)
     if skipped:
         found.append(Outcome(options.path, None, skipped_text(options.path, skipped)))
         if not options.json:
             print_result(None, found[-1].text)
     return _ended(options, [_imported(outcome) for outcome in found])
+
+
+def _place(text: str) -> Path | Address:
+    from ..importers.wandb_cloud import address_of
+
+    try:
+        return address_of(text) or Path(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 @contextmanager
@@ -221,7 +232,10 @@ def add_commands(commands: Commands) -> None:
     add_json(exported, "{views, runs}; runs is an array of {id, name, path, written}")
     imported = command(commands, "import", import_)
     imported.add_argument(
-        "path", type=Path, metavar="PATH", help="a log file, or a folder that is searched for runs"
+        "path",
+        type=_place,
+        metavar="PATH",
+        help="a log file, a folder that is searched for runs, or wandb://ENTITY/PROJECT[/RUN]",
     )
     imported.add_argument(
         "--project", help="project of the runs; default: the tracker's, or the folder's name"

@@ -20,6 +20,11 @@ class About:
     tags: tuple[str, ...] = ()
     key: str = ""
     """Identifies the run, also when it grows. Empty if only its content identifies it."""
+    notes: str = ""
+    state: str = "finished"
+    """How the run ended: ``finished`` or ``failed``."""
+    began_ns: int = 0
+    """Time of records without one, Unix ns; 0 if only the file has a time."""
 
 
 @dataclass(slots=True)

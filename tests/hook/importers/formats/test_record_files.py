@@ -65,7 +65,7 @@ RUN = field(
     field(1, "ab12")
     + field(3, "deblur")
     + field(8, "first try")
-    + field(4, field(1, field(1, "lr") + field(16, "0.1"))),
+    + field(4, field(1, field(1, "lr") + field(16, "0.1")) + field(1, field(1, "amp") + field(16, "true"))),
 )
 WANDB, SWANLAB = b":W&B\xe1\xbe\x00", b":SWL\xd6\xe1\x02"
 
@@ -88,7 +88,7 @@ def test_name_project_and_configuration_are_known(written: Written) -> None:
     log = written("run-ab12.wandb", file_of(WANDB, RUN, wandb(0, loss=0.5)))
     about = log.format.about(log.path)
     assert about is not None
-    assert (about.name, about.project, about.config) == ("first try", "deblur", {"lr": 0.1})
+    assert (about.name, about.project, about.config) == ("first try", "deblur", {"lr": 0.1, "amp": True})
 
 
 def test_the_step_metric_of_all_metrics_is_the_step(written: Written) -> None:
