@@ -104,6 +104,7 @@ def test_a_run_has_what_w_and_b_knows_of_it(imports: Imports) -> None:
     sweep = {"group": "sweep-a", "job_type": "train", "path": f"{PLACE}/owl1"}
     assert config == {"lr": 0.1, "amp": True, "model": {"depth": 12}, **sweep}
     assert run["environment"]["summary"] == {"train/loss": 0.208333, "best": 0.9}
+    assert "W&B says that the run crashed" in {one["summary"] for one in imports.tower.alerts(run["id"])}
 
 
 def test_every_run_of_a_project_is_found(imports: Imports, wandb: WandbServer) -> None:

@@ -109,7 +109,7 @@ def _import(
     began = source.about.began_ns or path.stat().st_mtime_ns
     try:
         run.take(_counted(source.items(), advance), lambda: began)
-        run.close(source.about.state)
+        run.close(source.about.error)
     except (UnreadableLogError, NotDeliveredError) as error:
         why = str(error).removeprefix(f"{path}: ")
         return Outcome(path, False, f"{path}: {why}", is_refused=isinstance(error, NotDeliveredError))

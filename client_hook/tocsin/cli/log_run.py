@@ -83,8 +83,11 @@ class LogRun:
             elif isinstance(item, Fact):
                 self._open().put_event(item.kind, now(), None, item.data)
 
-    def close(self, state: str = "finished") -> None:
+    def close(self, error: str = "") -> None:
         """Deliver everything and end the run.
+
+        Args:
+            error: Why the run failed; empty if it finished.
 
         Raises:
             NotDeliveredError: The server has not acknowledged everything.
@@ -92,7 +95,7 @@ class LogRun:
         sender, self._sender, self._outbox = self._sender, None, None
         if sender is None:
             return
-        sender.close(state=state)
+        sender.close(state="failed" if error else "finished", error={"message": error} if error else {})
         self.new += max(self._put - 1 - sender.stats.known_seq, 0)
         undelivered = max(self._put - 1 - sender.stats.acked_seq, 0)
         self.undelivered += undelivered

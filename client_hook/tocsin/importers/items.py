@@ -21,8 +21,8 @@ class About:
     key: str = ""
     """Identifies the run, also when it grows. Empty if only its content identifies it."""
     notes: str = ""
-    state: str = "finished"
-    """How the run ended: ``finished`` or ``failed``."""
+    error: str = ""
+    """Why the run failed; empty if it finished, or if that is unknown."""
     began_ns: int = 0
     """Time of records without one, Unix ns; 0 if only the file has a time."""
 

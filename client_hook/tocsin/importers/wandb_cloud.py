@@ -162,7 +162,7 @@ def _about(run: Any, address: Address, host: str) -> About:
         tags=tuple(map(str, run.tags or ())),
         key=f"wandb:{host}:{address.entity}/{address.project}/{run.id}",
         notes=run.notes or "",
-        state="failed" if run.state in FAILED else "finished",
+        error=f"W&B says that the run {run.state}" if run.state in FAILED else "",
         began_ns=_nanoseconds(run.created_at),
     )
 
