@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Tower
+from tests.conftest import Tower, wait_for
 from tests.hook.auto.test_start import Done, address, execute
 from tests.hook.ingest_server import closed_port
 from tests.matrix import LONG
@@ -137,6 +140,15 @@ def test_importing_again_sends_what_is_new(imports: Imports, wandb: WandbServer)
     assert imports.records(outcome) == logged(run)
 
 
+def test_a_project_is_diagnosed(imports: Imports) -> None:
+    """Without a server of tocsin."""
+    command = (sys.executable, "-m", "tocsin.cli", "diagnose", f"wandb://{PLACE}")
+    done = execute(*command, **imports.environ)
+    assert done.stdout.startswith("3 runs, 1 with problems")
+    assert f"{PLACE}/owl1: Gradient norm has been non-finite since step 2000" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_run_that_is_deleted_meanwhile_keeps_its_beginning(imports: Imports, wandb: WandbServer) -> None:
     """The others are imported, and the result says so."""
 
@@ -174,6 +186,22 @@ def test_a_rate_limit_is_waited_for(imports: Imports, wandb: WandbServer) -> Non
     (outcome,) = imports.by_name(f"wandb://{PLACE}/owl1").values()
     assert imports.records(outcome) == logged(wandb.runs["owl1"])
     assert next(limited, None) is None
+
+
+def test_an_interrupted_import_continues(imports: Imports, wandb: WandbServer) -> None:
+    """Ctrl-C while W&B limits the rate; the next import sends the rest."""
+
+    def limit(operation: str, variables: dict[str, Any]) -> int:
+        return 429 if operation == "HistoryPage" and variables["minStep"] else 200
+
+    wandb.before, command = limit, (sys.executable, "-m", "tocsin.cli", "import", f"wandb://{PLACE}/owl1")
+    with subprocess.Popen(command, env=os.environ | imports.environ, stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: wandb.asked.count("HistoryPage") > 1, "the second page")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    wandb.before = lambda *_: 200
+    (outcome,) = imports.by_name(f"wandb://{PLACE}/owl1").values()
+    assert imports.records(outcome) == logged(wandb.runs["owl1"])
 
 
 @pytest.mark.parametrize(

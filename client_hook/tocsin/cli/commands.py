@@ -206,7 +206,9 @@ def _parser() -> Parser:
     listed.add_argument("--path", action="store_true", help="print only the path of the last good checkpoint")
     add_json(examined, "an array of {name, ok, text}; ok is null for what is only information")
     diagnosed = _command(commands, "diagnose", diagnose, server=False)
-    diagnosed.add_argument("path", nargs="+", metavar="PATH", help="a log file, a folder of runs, or -")
+    diagnosed.add_argument(
+        "path", nargs="+", metavar="PATH", help="a log file, a folder of runs, wandb://ENTITY/PROJECT, or -"
+    )
     diagnosed.add_argument(
         "--fail-on",
         choices=("warning", "critical"),

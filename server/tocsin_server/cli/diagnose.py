@@ -18,6 +18,7 @@ from tocsin.cli.progress import progress
 
 if TYPE_CHECKING:
     from tocsin.importers import Source
+    from tocsin.importers.wandb_cloud import Address
     from tocsin_server.offline.replay import LogResult
     from tocsin_server.offline.snapshot import IncidentSnapshot
 
@@ -38,8 +39,11 @@ class FailOn(enum.StrEnum):
 
 def diagnose(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH...", help="Logs of any known format, or folders; - is standard input."),
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            help="Logs of any known format, folders, or wandb://ENTITY/PROJECT; - is standard input.",
+        ),
     ],
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, as described in docs/reference/log-formats.md.")
@@ -52,8 +56,8 @@ def diagnose(
 ) -> None:
     """Read training logs of any known format and report what is wrong, since when, why, and what to do.
 
-    A folder is searched for the runs of every known tracker and log. Those with problems are listed, and the
-    three worst are explained (all with --full).
+    A folder is searched for the runs of every known tracker and log. Of a folder or a project of W&B, the
+    runs with problems are listed, and the three worst are explained (all with --full).
 
     No server is needed. The exit status is 0 if all files were read, or 1 with --fail-on and such a finding;
     2 if a file could not be read.
@@ -72,9 +76,10 @@ def diagnose(
     found: list[LogResult] = []
     entries = []
     unreadable = 0
-    in_folder = any(path.is_dir() for path in files)
+    places = [_place(text) for text in files]
+    in_folder = not all(isinstance(place, Path) and not place.is_dir() for place in places)
     with progress("Reading", unit="logs") as bar:
-        for path, result, why in _results(files):
+        for path, result, why in _results(places):
             bar.advance(1)
             if result is None:
                 unreadable += 1
@@ -94,14 +99,24 @@ def diagnose(
     raise typer.Exit(exit_status(found, unreadable, Severity(fail_on.value) if fail_on else None))
 
 
-def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
+def _place(text: str) -> Path | Address:
+    from tocsin.importers.wandb_cloud import address_of
+
+    try:
+        return address_of(text) or Path(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _results(places: list[Path | Address]) -> Iterator[tuple[str, LogResult | None, str]]:
     """Yield path and result of each run, or None and the reason why it cannot be read."""
     from tocsin.importers import UnreadableLogError, UnreadableSource
     from tocsin.importers.folder import runs_in, skipped_text
+    from tocsin.importers.wandb_cloud import runs_at
     from tocsin_server.offline.replay import evaluate_log
 
-    for path in paths:
-        if not path.is_dir():
+    for path in places:
+        if isinstance(path, Path) and not path.is_dir():
             try:
                 yield str(path), _evaluated(path), ""
             except UnreadableLogError as error:
@@ -109,7 +124,7 @@ def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
             continue
         is_empty = True
         skipped: list[Path] = []
-        for source in runs_in(path, skipped):
+        for source in runs_in(path, skipped) if isinstance(path, Path) else runs_at(path):
             is_empty = False
             if isinstance(source, UnreadableSource):
                 yield str(source.path), None, f"{source.path}: {source.why}"
@@ -123,8 +138,9 @@ def _results(paths: list[Path]) -> Iterator[tuple[str, LogResult | None, str]]:
                 result.path = _name(source)
                 yield result.path, result, ""
         if is_empty:
-            yield str(path), None, f"{path}: no log of a known format in this folder"
-        elif skipped:
+            what = "log of a known format in this folder" if isinstance(path, Path) else "run in this project"
+            yield str(path), None, f"{path}: no {what}"
+        elif skipped and isinstance(path, Path):
             print(f"tocsin-server: {skipped_text(path, skipped)}", file=sys.stderr)
 
 
