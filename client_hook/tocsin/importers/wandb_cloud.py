@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -108,11 +109,15 @@ def _connected(address: Address) -> Any:
     """
     os.environ.setdefault("WANDB_SILENT", "true")  # else a missing key is asked for
     try:
-        make_api = import_module("wandb").Api
-    except (ImportError, AttributeError) as error:  # a folder ``wandb`` is a package without an API
-        raise OSError(MISSING) from error
+        package = import_module("wandb")
+    except ModuleNotFoundError as error:
+        raise OSError(MISSING if error.name == "wandb" else f"wandb cannot be imported: {error}") from error
+    except Exception as error:
+        raise OSError(f"wandb cannot be imported: {_reason(error)}") from error
+    if not hasattr(package, "Api"):  # a folder ``wandb`` of runs
+        raise OSError(MISSING)
     try:
-        api = make_api()
+        api = package.Api()
     except Exception as error:
         raise OSError(NO_KEY if type(error).__name__ == "UsageError" else _reason(error)) from error
     base = api.settings["base_url"]
@@ -197,10 +202,8 @@ def _read(run: Any) -> Iterator[Parsed]:
 
 def _history(run: Any) -> Any:
     """Return the records, in order. The package's cache does not notice that W&B exported a run again."""
-    try:
-        return run.scan_history(use_cache=False)
-    except TypeError:  # versions without a cache
-        return run.scan_history()
+    has_cache = "use_cache" in signature(run.scan_history).parameters
+    return run.scan_history(use_cache=False) if has_cache else run.scan_history()
 
 
 def _why_of(run: Any, error: Exception) -> str:

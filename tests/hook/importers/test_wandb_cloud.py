@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tocsin.cli.commands import main
@@ -45,3 +49,19 @@ def test_another_address_is_rejected(text: str, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit):
         main(["import", text])
     assert "expected wandb://ENTITY/PROJECT, wandb://ENTITY/PROJECT/RUN, or" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ("run-ab12.wandb", "the package wandb is missing. Install it: pip install wandb"),
+        ("__init__.py", "wandb cannot be imported: No module named 'absent_package'"),
+    ],
+)
+def test_a_missing_or_broken_package_is_named(file: str, why: str, tmp_path: Path) -> None:
+    """Also in the folder of a training, where ``wandb`` is a folder of runs."""
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / file).write_text("import absent_package\n")
+    command = [sys.executable, "-m", "tocsin.cli", "import", "wandb://a/b"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, f"FAIL  a/b: {why}\n", "")
