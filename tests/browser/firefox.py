@@ -18,6 +18,10 @@ CONTROL, ESCAPE = "\ue009", "\ue00c"
 """Keys without a letter, as WebDriver names them."""
 
 
+INTERRUPTED = "A ServiceWorker intercepted the request"
+"""In what Firefox writes, sometimes late, about requests of a page that was left before they ended."""
+
+
 class Firefox:
     """One tab of a headless Firefox.
 
@@ -45,7 +49,8 @@ class Firefox:
         while True:
             message = json.loads(self._socket.recv(ANSWER_S))
             if message.get("method") == "log.entryAdded":
-                self.said.append(f"{message['params']['level']}: {message['params']['text']}")
+                if INTERRUPTED not in message["params"]["text"]:
+                    self.said.append(f"{message['params']['level']}: {message['params']['text']}")
             elif message.get("id") == self._id:
                 assert message["type"] == "success", message
                 return message["result"]

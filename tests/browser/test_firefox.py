@@ -13,6 +13,7 @@ import tocsin
 from tests.browser.firefox import CONTROL, ESCAPE, Firefox, firefox
 from tests.browser.sweep import address as compared
 from tests.browser.sweep import sweep_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, SHOWS = "r_fox", "r_fox_shows"
@@ -34,8 +35,12 @@ PAGES = {
     "/rules?rule=loss-spike": ".ruleform",
     "/alerts/no/such/page": ".notice",
     "/settings": ".settings table",
-    f"/runs/{RUN}?panel={quote('match:^act/')}&full={quote('match:^act/')}": f"{CUSTOM} .plot .xy",
     f"/runs/{RUN}?panel={quote('formula:loss - act/attn')}": f"{CUSTOM} .plot",
+    f"{compared(SWEEP)}&group=config.lr&band=range": LOSS,
+}
+"""What each page is for, as a selector."""
+VARIANTS = {
+    f"/runs/{RUN}?panel={quote('match:^act/')}&full={quote('match:^act/')}": f"{CUSTOM} .plot .xy",
     f"/runs/{RUN}?panel={quote('scatter:loss' + chr(10) + 'act/attn')}": f"{CUSTOM} .points",
     f"/runs/{SHOWS}?panel={quote('media:batch')}": f"{CUSTOM} img",
     f"/runs/{SHOWS}?panel={quote('media:worst')}": f"{CUSTOM} td",
@@ -45,13 +50,12 @@ PAGES = {
     f"/runs/{RUN}?attempt=1": '[data-attempt="1"][aria-pressed="true"]',
     f"{compared(SWEEP)}&x=relative&smooth=20&smoothing=gaussian": LOSS,
     f"{compared(SWEEP)}&x={quote('metric:grad_norm')}": LOSS,
-    f"{compared(SWEEP)}&group=config.lr&band=range": LOSS,
     f"{compared(SWEEP)}&metric=loss": ".parallel path[data-run]",
     f"{compared(SWEEP)}&chart={quote('scatter:config.lr' + chr(10) + 'last(loss)')}": ".runchart circle",
     f"{compared(SWEEP)}&chart={quote('histogram:last(loss)')}": ".runchart rect",
     f"{compared(SWEEP)}&chart={quote('bar:last(loss)')}": ".runcharts .runbars li",
 }
-"""What each page is for, as a selector."""
+"""The same of further charts and axes."""
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +95,11 @@ def opened(fox: Firefox, url: str) -> None:
     fox.go(url)
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", [*PAGES, *(pytest.param(each, marks=LONG) for each in VARIANTS)])
 def test_a_page_is_drawn_without_a_message(address: str, fox: Firefox, trained: Any) -> None:
     """What the page is for appears; nothing is written to the console."""
     opened(fox, trained.base + address)
-    shown = PAGES[address]
+    shown = (PAGES | VARIANTS)[address]
     section = shown.split(",")[0].split()[0]  # charts are drawn once they are in view
     fox.until(f"document.querySelector({section!r})?.scrollIntoView() || document.querySelector({shown!r})")
     fox.until("document.readyState === 'complete'")
