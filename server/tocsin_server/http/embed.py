@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from tocsin_server.core.embed_links import is_embed_signed, read_chart
 from tocsin_server.core.formula import FormulaError
-from tocsin_server.http.embedded_chart import ChartOfRun
+from tocsin_server.http.api.embedded_chart import ChartOfRun
 from tocsin_server.http.services import services_of
 from tocsin_server.store.embed_links import read_link
 

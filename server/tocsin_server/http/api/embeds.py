@@ -15,10 +15,10 @@ from tocsin_server.core.embed_links import LONGEST_DAYS, chart_text, embed_path,
 from tocsin_server.core.formula import FormulaError
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.deletion import actor_of
+from tocsin_server.http.api.embedded_chart import ChartOfRun
 from tocsin_server.http.api.permission import Editor
 from tocsin_server.http.api.query import known_run
 from tocsin_server.http.api.resource import Body, resource
-from tocsin_server.http.embedded_chart import ChartOfRun
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.store import audit
 from tocsin_server.store.connection import Connection
