@@ -59,7 +59,7 @@ def test_values_and_their_order_are_of_the_same_step(
 
 @pytest.fixture
 def live(shared_tower: Any, script: Callable[[str], str], run_of: Callable[[Any, str], str]) -> Iterator[str]:
-    """A run that goes on."""
+    """A run that is not finished."""
     with shared_tower.training(script("steady"), "tooltip-live", "4000", "20"):
         yield run_of(shared_tower, "tooltip-live")
 

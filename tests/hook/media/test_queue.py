@@ -68,7 +68,7 @@ def test_a_loop_that_logs_faster_than_they_are_encoded_waits_for_nothing() -> No
 
 
 def test_a_list_of_a_thousand_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    """Each of them has a name of its own. Of those that cannot be shown, a few are named."""
+    """Each has its own name. Of those that cannot be shown, a few are named."""
     with watched() as (run, _):
         run.log({"texts": [Text(number) for number in range(1000)]}, step=1)
         run.log({"pictures": [Image("missing.png") for _ in range(1000)]}, step=2)
