@@ -27,6 +27,8 @@ from tests.matrix import ALL
 from tests.small_disk import NoSmallDiskError, small_disk
 
 DEADLINE_S = 60.0
+QUICK = {"TOCSIN_COMMIT_MS": "10", "TOCSIN_NOTIFY_POLL_S": "0.1"}
+"""Settings of the tests' servers, which wait less for further records and for further alerts."""
 LASTING = ("resource_tracker", "forkserver", "compile_worker")
 """Helpers of multiprocessing and of torch's compiler that end with the interpreter."""
 
@@ -83,7 +85,8 @@ def clean_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
             patch.delenv(name)
         for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             patch.setenv(name, str(home / name.lower()))
-        patch.setenv("OMP_NUM_THREADS", "1")
+        for name, value in {**QUICK, "OMP_NUM_THREADS": "1"}.items():
+            patch.setenv(name, value)
         with fork_server.serving():
             yield
     left = [line for line in map(command_line, psutil.Process().children(recursive=True)) if line]

@@ -77,8 +77,12 @@ def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_
     channel.wait_for(state="detached")
     tab.page.get_by_role("button", name="Undo").click()
     channel.wait_for()
-    stored = {one["name"]: one for one in tower_of_the_module.get("/channels")["items"]}
-    assert (stored["short-lived"]["enabled"], stored["short-lived"]["config"]) == (True, {"url": "***"})
+
+    def stored() -> list[tuple[bool, Any]]:
+        items = tower_of_the_module.get("/channels")["items"]
+        return [(one["enabled"], one["config"]) for one in items if one["name"] == "short-lived"]
+
+    tab.until(stored, [(True, {"url": "***"})])
     channel.get_by_role("button", name="Delete").click()
     tab.page.get_by_role("button", name="Dismiss").click()
     gone = """async () => { const answer = await fetch("/api/v1/channels");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,33 @@ def test_new_steps_appear_automatically_and_zoom_is_kept(
     tab.until_step(tab.step() + 100)
     tab.until(tab.shown_range, pytest.approx([5, 25]))
     assert "from=5&to=25" in tab.page.url
+
+
+LATE = """
+import sys, time, pathlib, tocsin
+with tocsin.watch("live", name="late", resume="r_late") as run:
+    for step in range(4_000):
+        known = {"val_loss": 0.5} if pathlib.Path(sys.argv[1]).exists() else {}
+        run.log({"loss": 1.0} | known, step=step)
+        time.sleep(0.02)
+"""
+NO_REFRESH = """(() => {
+    const begin = setInterval;
+    globalThis.setInterval = (act, ms, ...rest) => begin(act, ms === 15_000 ? 1e9 : ms, ...rest);
+})()"""
+
+
+def test_a_metric_that_is_logged_late_appears(
+    shared_tower: Any, visit: Callable[..., Any], run_of: Callable[..., str], tmp_path: Path
+) -> None:
+    """Such as the first evaluation, on an open page, without waiting for its periodic refresh."""
+    signal = tmp_path / "evaluate"
+    with shared_tower.training("-c", LATE, str(signal)):
+        tab = visit(shared_tower, None)
+        tab.page.add_init_script(NO_REFRESH)
+        tab.open_run(run_of(shared_tower, "late"))
+        signal.touch()
+        tab.page.locator('[data-series="val_loss"]').wait_for(timeout=30_000)
 
 
 def test_without_a_zoom_the_whole_run_is_shown(

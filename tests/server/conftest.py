@@ -530,7 +530,7 @@ class PromptServer(uvicorn.Server):
 @contextlib.contextmanager
 def server_thread(data_dir: Path, *, restored: bool = True, **changes: Any) -> Iterator[ServerThread]:
     """Run a server with the given settings in a thread of this process, by default with its runs restored."""
-    settings = Settings(data_dir=data_dir, **changes)
+    settings = Settings(data_dir=data_dir, **{"commit_ms": 10, "notify_poll_s": 0.1, **changes})
     if not settings.database_url and not any(data_dir.iterdir()):
         put_migrated(data_dir / "tocsin.db")
     app = create_app(settings)

@@ -11,6 +11,8 @@ import { Feed } from "./feed.js";
 
 /** The most events kept in memory, newest first, for flags and the list. */
 const EVENTS_KEPT = 1_000;
+/** Shortest pause between two requests of the details for new series: a training may add them one by one. */
+const NEW_SERIES_MS = 1_000;
 const NO_LAYERS = /** @type {Layer[]} */ ([]);
 
 /** @typedef {import("../lib/charts/timeaxis.js").Timeline} Timeline */
@@ -36,6 +38,8 @@ export class RunData {
   #fine = null;
   /** @type {{ key: string, line: Timeline } | null} */
   #axis = null;
+  /** When the details were last requested because the run has reported a new series, ms. */
+  #askedAt = 0;
   #closed = false;
 
   /**
@@ -261,6 +265,19 @@ export class RunData {
   }
 
   /**
+   * Return whether the run has reported series that the details lack, at most every NEW_SERIES_MS. The socket
+   * carries only series that the page knows.
+   *
+   * @param {number} reported
+   */
+  #hasNew(reported) {
+    const now = Date.now();
+    if (!this.run || reported <= this.run.series.length || now - this.#askedAt < NEW_SERIES_MS) return false;
+    this.#askedAt = now;
+    return true;
+  }
+
+  /**
    * @param {RunDelta | null} delta null if the response was complete
    * @param {boolean} grew
    */
@@ -268,7 +285,7 @@ export class RunData {
     this.#axis = null;
     if (delta?.row) {
       const edited = this.row && (delta.row.edited_ms ?? null) !== (this.row.edited_ms ?? null);
-      if (edited) void this.refresh();
+      if (edited || this.#hasNew(delta.reported ?? 0)) void this.refresh();
       this.#apply(delta.row);
     }
     const known = new Set(this.events.map((event) => event.id));

@@ -26,7 +26,7 @@ import { readView } from "../lib/views/runview.js";
 import { RunCharts } from "./run/charts.js";
 import { Navigation } from "./run/navigation.js";
 
-/** How often data that the socket doesn't carry (new series, writers, environment) is refreshed. */
+/** How often data that the socket doesn't carry (writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
 
 /** The page appears after this time also without the details of the run. */

@@ -47,6 +47,8 @@ interface RunDelta {
   row?: RunRow;
   series: Record<string, WireLayer[]>;
   events?: RunEvent[];
+  /** How many series the run has reported. */
+  reported?: number;
 }
 
 type Evidence = Schemas["Evidence"];

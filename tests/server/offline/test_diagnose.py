@@ -221,7 +221,8 @@ def test_one_episode_is_one_story(tmp_path: Path) -> None:
     assert "Related alerts" in out
 
 
-def spiking(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def spiking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log with forty spikes of 8 records, at irregular intervals, and twenty columns."""
     noise = random.Random(1)
     starts = {step + back for step in range(400, 16400, 400) for back in [noise.randrange(200)]}
@@ -230,25 +231,30 @@ def spiking(path: Path) -> Path:
         loss[start : start + 8] = [6.0] * 8
     columns = [f"metric{number}={number}" for number in range(20)]
     lines = [f"step={step} loss={value} {' '.join(columns)}\n" for step, value in enumerate(loss)]
+    path = tmp_path_factory.mktemp("spiking") / "spikes.log"
     path.write_text("".join(lines))
     return path
 
 
-def test_one_story_fits_on_one_page(tmp_path: Path) -> None:
-    out = run(spiking(tmp_path / "spikes.log"))[1]
-    assert out.count("\n") <= 40
-    assert "Shortened. Pass --full" in out
+@pytest.fixture(scope="module")
+def shortened(spiking: Path) -> str:
+    """What is printed about it."""
+    return run(spiking)[1]
 
 
-def test_repeated_findings_fold(tmp_path: Path) -> None:
-    out = run(spiking(tmp_path / "spikes.log"))[1]
-    assert re.search(r"loss-spike  .* and \d+ more since step [\d,]+", " ".join(out.split("\n"))), out
+def test_one_story_fits_on_one_page(shortened: str) -> None:
+    assert shortened.count("\n") <= 40
+    assert "Shortened. Pass --full" in shortened
 
 
-def test_full_output_has_every_alert(tmp_path: Path) -> None:
-    path = spiking(tmp_path / "spikes.log")
-    out = run(path, "--full")[1]
-    assert out.count("(fired at ") == len(evaluate_log(open_log(path)).alerts) > 4
+def test_repeated_findings_fold(shortened: str) -> None:
+    joined = " ".join(shortened.split("\n"))
+    assert re.search(r"loss-spike  .* and \d+ more since step [\d,]+", joined), shortened
+
+
+def test_full_output_has_every_alert(spiking: Path) -> None:
+    out = run(spiking, "--full")[1]
+    assert out.count("(fired at ") == len(evaluate_log(open_log(spiking)).alerts) > 4
     assert "Shortened" not in out
 
 

@@ -303,8 +303,14 @@ class TickCache:
                 return None
             cursor, row = max(after, head), self.row(run_id) or "null"
             series, events = delta.series(names), delta.events()
-            self._runs[key] = f'"cursor":{cursor},"row":{row},"series":{series},"events":{events}'
+            found = f'"cursor":{cursor},"row":{row},"series":{series},"events":{events}'
+            self._runs[key] = f'{found},"reported":{self._reported(run_id)}'
         return self._runs[key]
+
+    def _reported(self, run_id: str) -> int:
+        """Return how many series a run has reported, so that pages notice a new one."""
+        run = self._pipeline.registry.active.get(run_id)
+        return len(run.series) if run else 0
 
     def _delta(self, run_id: str, after: int, head: int) -> Delta | None:
         key = (run_id, after)

@@ -62,7 +62,7 @@ def test_a_run_view_gets_every_record_since_its_cursor(
         values += [value for layer in frame["series"].get("loss", ()) for value in floats(layer["first"])]
         events += [event["kind"] for event in frame["events"]]
     assert repr(values) == repr([math.nan if step == 9 else float(step) for step in range(1, 30)])
-    assert frame["row"]["last_step"] == 29
+    assert (frame["row"]["last_step"], frame["reported"]) == (29, 2)
 
 
 def test_deltas_continue_from_the_last_one(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
