@@ -6,12 +6,17 @@ import argparse
 import asyncio
 import os
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING
 
 from .parsing import command
 
 if TYPE_CHECKING:
     from .parsing import Commands
+
+LOOK_S = 1.0
+"""Interval of checking whether the terminal still exists."""
 
 
 def top(options: argparse.Namespace) -> int:
@@ -29,6 +34,7 @@ def top(options: argparse.Namespace) -> int:
     if not _is_terminal():
         print("tocsin: `tocsin top` needs a terminal. In scripts, use `tocsin runs list`.", file=sys.stderr)
         return 2
+    threading.Thread(target=_end_with_terminal, daemon=True).start()
     try:
         asyncio.run(show(options.url, options.token, " ".join(options.filter), options.project))
     except (ApiError, OSError, ValueError) as error:
@@ -41,6 +47,17 @@ def _is_terminal() -> bool:
     """Return whether keys can be read, and whether the screen can be drawn."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return os.environ.get("TERM", "") not in ("", "dumb") and all(stream.isatty() for stream in streams)
+
+
+def _end_with_terminal() -> None:
+    """End this process once its terminal is gone.
+
+    A process that its terminal does not end with a signal would read the closed terminal without pause, and
+    could wait forever for what it draws to be written.
+    """
+    while sys.stdin.isatty():
+        time.sleep(LOOK_S)
+    os._exit(1)
 
 
 def add_commands(commands: Commands) -> None:

@@ -144,6 +144,19 @@ def test_in_a_real_terminal_of_80_by_24(server: Any, diverged: Trainer) -> None:
     os.close(ours)
 
 
+def test_it_ends_with_its_terminal(server: Any, diverged: Trainer) -> None:
+    """Also if no signal ends it, as in a pseudo-terminal that is not its controlling one."""
+    environment = {**os.environ, "TOCSIN_URL": server.base, "TERM": "xterm-256color"}
+    environment["TOCSIN_TOKEN"] = token(server, "read")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "tocsin.cli", "top", f"id:{diverged.run}"]
+    with subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as top:
+        os.close(theirs)
+        read_until(ours, re.compile("critical"))
+        os.close(ours)
+        assert top.wait(60) == 1
+
+
 def read_until(terminal: int, wanted: re.Pattern[str]) -> None:
     """Read what a program draws until it matches."""
     drawn = b""
