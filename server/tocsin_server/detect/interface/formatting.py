@@ -49,13 +49,15 @@ def count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def grade(n: int) -> int:
+def grade(n: float) -> int:
     """Return the position of ``n`` in the series 1, 2, 5, 10, 20, 50, ...: 1, 2, 3, ...; 0 below 1.
 
-    Episodes are reported again at these counts, so that updates get rarer as one continues.
+    Episodes are reported again at these counts, so that updates get rarer as one continues. Above 1e15 all
+    numbers are equal: a ratio of two numbers may be infinite.
     """
-    if n < 1:
+    if not n >= 1:
         return 0
+    n = int(min(n, 1e15))
     decade = int(math.log10(n) + 1e-9)
     mantissa = n / 10**decade
     return 3 * decade + (3 if mantissa >= 5 else 2 if mantissa >= 2 else 1)

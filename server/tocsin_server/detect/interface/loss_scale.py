@@ -15,6 +15,9 @@ import msgspec
 from tocsin_server.detect.interface.context import ScalerSettings
 from tocsin_server.detect.interface.view import DEFAULT_SCALER, Values, View
 
+MOST = 1_000_000.0
+"""Overflows that one record can report."""
+
 
 class ScalerTrack(msgspec.Struct):
     """The loss scale of one stream up to the last record."""
@@ -118,14 +121,14 @@ def _observed(interval: int) -> ScalerSettings:
 
 def backoffs(before: float, after: float, factor: float) -> int:
     """Return the number of backoffs by ``factor`` that lead from ``before`` to ``after``; at least 1."""
-    if after <= 0:
+    if after <= 0 or not math.isfinite(before):
         return 1
-    return max(1, round(math.log(before / after) / math.log(1.0 / factor)))
+    return max(1, round((math.log(before) - math.log(after)) / math.log(1.0 / factor)))
 
 
 def _count(flag: float | None) -> int:
-    """Return the number of overflows in a flag; invalid values count as 0."""
-    return int(flag) if flag is not None and 0 < flag < math.inf else 0
+    """Return the number of overflows in a flag, at most ``MOST``; invalid values count as 0."""
+    return int(min(flag, MOST)) if flag is not None and 0 < flag < math.inf else 0
 
 
 def _flags(view: View) -> Values | None:

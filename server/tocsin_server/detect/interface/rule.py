@@ -170,6 +170,8 @@ class Episode(msgspec.Struct):
     It is kept across discontinuities and attempts, after which statistics start empty. Otherwise a broken
     series would become its own baseline.
     """
+    size: float = 0.0
+    """The size that the summary and the evidence are about, see :meth:`Rule.fire`."""
 
 
 class RuleState(msgspec.Struct):
@@ -352,8 +354,8 @@ class Rule(Generic[SettingsT, StateT]):
     def already_reported(self, view: View, row: int, severity: int, level: int = 0) -> bool:
         """Return whether :meth:`fire` would add nothing at ``row``: it is no worse than already reported.
 
-        If so, the record counts as one at which the condition holds. Rules call this before they build
-        a summary, because an alert may fire over millions of records.
+        If so, the record counts as one at which the condition holds. A rule whose text does not change with
+        the length of an episode calls this first, because an alert may fire over millions of records.
 
         Args:
             view: The records being checked.
@@ -379,6 +381,7 @@ class Rule(Generic[SettingsT, StateT]):
         level: int = 0,
         kind: str = "",
         back: float | None = None,
+        size: float | None = None,
     ) -> None:
         """Report that the condition holds at ``row``.
 
@@ -393,10 +396,14 @@ class Rule(Generic[SettingsT, StateT]):
             level: How bad the condition is; the alert is updated when it increases.
             kind: Which of the rule's conditions holds, for the diagnosis.
             back: See :attr:`Episode.back`; ignored if the episode has one.
+            size: The number in the text that may grow between two reports: a count, or a ratio. Once the
+                episode recovers, its text is the one with the largest size.
         """
-        if self.already_reported(view, row, severity, level):
-            return
         episode = self.episode
+        if self.already_reported(view, row, severity, level):
+            if size is not None and size >= episode.size:
+                episode.summary, episode.evidence, episode.size = summary, evidence, size
+            return
         episode.calm, episode.last_step = 0, view.step[row]
         if not episode.state:
             episode.onset_step, episode.onset_ns = onset
@@ -405,6 +412,7 @@ class Rule(Generic[SettingsT, StateT]):
         episode.level = max(level, episode.level)
         episode.kind = kind
         episode.back = back if episode.back is None else episode.back
+        episode.size = size or 0.0
         self._emit(view, row, FIRING, summary, evidence)
 
     def is_back(self, value: float) -> bool:

@@ -143,6 +143,6 @@ class Level(msgspec.Struct):
             return False
         if median <= 0 or value <= max(ratio * median, FLOOR * self.first, *self.values[-NEWEST:]):
             return False
-        off = [abs(math.log(other / median)) for other in self.values if other > 0]
+        off = [abs(math.log(other)) for other in [other / median for other in self.values] if other > 0]
         spread = max(MAD_TO_SIGMA * middle(sorted(off)), LEAST_SPREAD)
         return math.log(value / median) > deviations * spread

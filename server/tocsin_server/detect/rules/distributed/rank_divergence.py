@@ -97,9 +97,11 @@ class RankDivergence(sdk.RunRule[Settings, State]):
             f"{NAMES[name].capitalize()} differs between ranks for {sdk.count(steps, 'step')}: "
             f"{sdk.number(by_rank[low])} on rank {low}, {sdk.number(by_rank[high])} on rank {high}"
         )
+        since, kind = self.state.since[name], self.episode.kind
         self.fire(
-            at, 0, sdk.WARNING, self.state.since[name], summary, evidence, level=sdk.grade(steps), kind=name
-        )
+            at, 0, sdk.WARNING, since, summary, evidence,
+            level=sdk.grade(steps), kind=name, size=steps if name == kind else None,
+        )  # fmt: skip
 
 
 def agree(values: list[float], tolerance: float) -> bool:

@@ -163,20 +163,18 @@ class GradExplosion(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, median: float) -> None:
         state = self.state
-        level = sdk.grade(int(min(state.peak / median, 1e15)))
-        if self.already_reported(view, row, sdk.WARNING, level):
-            return
+        ratio = min(state.peak / median, 1e15)
         evidence: list[sdk.Fact] = [
             ("usual norm", median, "median", state.onset[0]),
             ("highest norm", state.peak, "", view.step[row]),
-            ("x usual norm", state.peak / median, "", None),
+            ("x usual norm", ratio, "", None),
         ]
         summary = (
             f"Gradient norm rose {sdk.number(median)} → {sdk.number(state.peak)} "
-            f"({sdk.number(round(state.peak / median))}x its usual level) since step {state.onset[0]}"
+            f"({sdk.number(round(ratio))}x its usual level) since step {state.onset[0]}"
         )
-        back = self.settings.usual_ratio * median
-        self.fire(view, row, sdk.WARNING, state.onset, summary, evidence, level=level, back=back)
+        level, back = sdk.grade(ratio), self.settings.usual_ratio * median
+        self.fire(view, row, sdk.WARNING, state.onset, summary, evidence, level=level, back=back, size=ratio)
 
     def _back(self, view: sdk.View, row: int, norm: float) -> None:
         """Handle a norm that is not far off.

@@ -128,10 +128,11 @@ class GradNormDrift(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, first: Window, onset: Window) -> None:
         last = self.state.medians[-1]
+        growth = last[2] / first[2]
         evidence: list[sdk.Fact] = [
             ("norm before", first[2], f"median of {self.settings.window} records", first[0]),
             ("norm now", last[2], "", view.step[row]),
-            ("growth", last[2] / first[2], "x", None),
+            ("growth", growth, "x", None),
         ]
         decays = last[3] < self.settings.lr_decay_ratio * first[3]
         summary = (
@@ -139,7 +140,7 @@ class GradNormDrift(sdk.Rule[Settings, State]):
         )
         self.fire(
             view, row, sdk.INFO if decays else sdk.WARNING, onset[:2], summary, evidence,
-            level=sdk.grade(int(min(last[2] / first[2], 1e15))), kind="decay" if decays else "",
+            level=sdk.grade(growth), kind="decay" if decays else "", size=growth,
         )  # fmt: skip
 
 

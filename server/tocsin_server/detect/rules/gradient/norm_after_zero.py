@@ -99,8 +99,6 @@ class NormAfterZero(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int) -> None:
         state, level = self.state, sdk.grade(self.state.streak)
-        if self.already_reported(view, row, sdk.WARNING, level):
-            return
         first = state.first or 0.0
         falls = state.level < first - self.settings.learning_fall * abs(first)
         span = f"between {sdk.number(state.low)} and {sdk.number(state.high)}"
@@ -115,7 +113,7 @@ class NormAfterZero(sdk.Rule[Settings, State]):
         )
         self.fire(
             view, row, sdk.WARNING, state.since, summary, evidence,
-            level=level, kind="falls" if falls else "moves",
+            level=level, kind="falls" if falls else "moves", size=state.streak,
         )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ class VanishingGradient(sdk.Rule[Settings, State]):
         converged = self._converged()
         self.fire(
             view, row, sdk.INFO if converged else sdk.WARNING, state.since, summary, evidence,
-            level=sdk.grade(state.streak), kind="converged" if converged else "vanished",
+            level=sdk.grade(state.streak), kind="converged" if converged else "vanished", size=state.streak,
         )  # fmt: skip
 
     def _converged(self) -> bool:

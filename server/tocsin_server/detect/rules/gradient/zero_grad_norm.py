@@ -127,8 +127,6 @@ class ZeroGradNorm(sdk.Rule[Settings, State]):
         if known and not still:
             self._moving(view, row)
             return
-        if self.already_reported(view, row, sdk.CRITICAL if known else sdk.WARNING, level):
-            return
         times = sdk.count(state.streak, "record")
         zero = "0" if self.quantum("grad_norm") else "exactly 0"
         evidence: list[sdk.Fact] = [
@@ -141,7 +139,9 @@ class ZeroGradNorm(sdk.Rule[Settings, State]):
             severity, kind = sdk.CRITICAL, "real"
             summary = f"Gradient norm has been {zero} and the loss at {sdk.number(state.high)} for {times}"
             evidence.append(("loss", state.high, "constant", view.step[row]))
-        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(
+            view, row, severity, state.since, summary, evidence, level=level, kind=kind, size=state.streak
+        )
 
     def _moving(self, view: sdk.View, row: int) -> None:
         """End the episode because the loss moves: a measurement error, which norm-after-zero reports."""

@@ -76,7 +76,9 @@ class LrOnSkips(sdk.Rule[Settings, State]):
             ("skipped steps", float(ahead), "that advanced the schedule", view.step[row])
         ]
         summary = f"Schedule is {sdk.count(ahead, 'step')} ahead because it advances on skipped updates"
-        self.fire(view, row, sdk.INFO, self.state.since, summary, evidence, level=sdk.grade(ahead))
+        self.fire(
+            view, row, sdk.INFO, self.state.since, summary, evidence, level=sdk.grade(ahead), size=ahead
+        )
 
 
 _CAUSE = sdk.Cause(

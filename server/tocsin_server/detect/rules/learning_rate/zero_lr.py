@@ -180,8 +180,6 @@ class ZeroLr(sdk.Rule[Settings, State]):
         kind: str,
     ) -> None:
         state, step, level = self.state, view.step[row], sdk.grade(updates)
-        if self.already_reported(view, row, severity, level):
-            return
         what = "0" if rate == 0 else f"{sdk.number(rate)}, less than a thousandth of its peak,"
         planned = self.context.planned_steps
         evidence: list[sdk.Fact] = [
@@ -193,7 +191,7 @@ class ZeroLr(sdk.Rule[Settings, State]):
         if planned is not None:
             evidence.append(("planned steps", float(planned), "", None))
         summary = f"Learning rate has been {what} since step {since[0]} ({updates} updates)"
-        self.fire(view, row, severity, since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, since, summary, evidence, level=level, kind=kind, size=updates)
 
 
 def _fastest(groups: list[sdk.Values], row: int) -> float | None:

@@ -103,7 +103,7 @@ class EarlyClimb(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, loss: float) -> None:
         best = self.state.best
-        if self.already_reported(view, row, sdk.WARNING, level := int(math.log2(loss / best))):
+        if self.already_reported(view, row, sdk.WARNING, level := int(math.log2(min(loss / best, 1e15)))):
             return
         evidence: list[sdk.Fact] = [
             ("loss", loss, "", view.step[row]),

@@ -298,9 +298,7 @@ class LossDivergence(sdk.Rule[Settings, State]):
         usual = smooth <= self.settings.recovered_before_ratio * state.known
         severity = sdk.INFO if slow or usual else sdk.CRITICAL if self._ruined(smooth) else sdk.WARNING
         state.highest = max(state.highest, smooth)
-        level = sdk.grade(int(ratio))
-        if self.already_reported(view, row, severity, level):
-            return
+        level = sdk.grade(ratio)
         evidence: list[sdk.Fact] = [
             ("loss", smooth, "median of 50 records", step),
             ("best loss", state.best, "median of 50 records", state.best_step),
@@ -313,4 +311,6 @@ class LossDivergence(sdk.Rule[Settings, State]):
         )
         kind = "slow" if slow else kind
         back = self.settings.diverging_ratio * state.best
-        self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind, back=back)
+        self.fire(
+            view, row, severity, onset, summary, evidence, level=level, kind=kind, back=back, size=ratio
+        )

@@ -177,10 +177,8 @@ class LossSaturated(sdk.Rule[Settings, State]):
         if kind == "rounded" or (kind == "chance" and self._warms_up(view, row)):
             return
         state.height = loss
-        if self.already_reported(view, row, severity, level):
-            return
         described = self._describe(view, row, loss)
-        self.fire(view, row, severity, state.since, *described, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, *described, level=level, kind=kind, size=state.streak)
 
     def _warms_up(self, view: sdk.View, row: int) -> bool:
         """Return whether the run has only begun, so that a loss at chance level is usual."""

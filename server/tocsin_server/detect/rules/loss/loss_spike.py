@@ -249,7 +249,8 @@ class LossSpike(sdk.Rule[Settings, State]):
     def _leaves_in_ratio(self, loss: float, median: float) -> bool:
         """Check the limit in logarithms, because losses of small batches are skewed."""
         height = math.log(loss / median)
-        logs = [math.log(value / median) for value in self.state.base.arrived if value > 0]
+        ratios = [value / median for value in self.state.base.arrived]
+        logs = [math.log(ratio) for ratio in ratios if ratio > 0]
         spread = sdk.middle(sorted([abs(log) for log in logs]))
         if height <= self.settings.deviations * sdk.MAD_TO_SIGMA * spread:
             return False
@@ -306,7 +307,7 @@ class LossSpike(sdk.Rule[Settings, State]):
             self.pend(view, row, state.onset, *self._describe(view, row))
             return
         severity = sdk.CRITICAL if state.high >= limits.critical_records else sdk.WARNING
-        level = sdk.grade(len(state.outside)) + 10 * sdk.grade(int(state.peak / median) if median > 0 else 1)
+        level = sdk.grade(len(state.outside)) + 10 * sdk.grade(state.peak / median if median > 0 else 1)
         if self.already_reported(view, row, severity, level):
             return
         summary, evidence = self._describe(view, row)

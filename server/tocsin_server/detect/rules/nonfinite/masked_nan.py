@@ -133,8 +133,6 @@ class MaskedNan(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, severity: int, kind: str, times: int) -> None:
         state, level = self.state, sdk.grade(times)
-        if self.already_reported(view, row, severity, level):
-            return
         evidence: list[sdk.Fact] = [
             ("loss", state.anchor, "", view.step[row]),
             ("in a row", float(times), "records", None),
@@ -146,7 +144,7 @@ class MaskedNan(sdk.Rule[Settings, State]):
         summary = (
             f"Loss is {sdk.number(state.anchor)} in {sdk.count(times, 'record')}{norm}, which hides a NaN"
         )
-        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind, size=times)
 
 
 def _why(case: sdk.DiagnosisContext) -> sdk.Cause | None:

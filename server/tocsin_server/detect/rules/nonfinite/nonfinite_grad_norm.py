@@ -76,7 +76,7 @@ class NonfiniteGradNorm(sdk.Rule[Settings, State]):
                 self.state.streak = 0
                 self.settle(view, row)
             else:
-                self._nonfinite(view, row, value)
+                self._nonfinite(view, row)
 
     def _continues(self, view: sdk.View, norms: sdk.Values) -> bool:
         """Handle a long episode quickly: every norm is non-finite, and none is worth another report."""
@@ -86,20 +86,20 @@ class NonfiniteGradNorm(sdk.Rule[Settings, State]):
         if not (sdk.none_finite(norms) and self.already_reported(view, -1, sdk.CRITICAL, sdk.grade(streak))):
             return False
         state.streak = streak
+        self._fire(view, view.n - 1, sdk.CRITICAL, self.episode.kind)
         return True
 
-    def _nonfinite(self, view: sdk.View, row: int, value: float) -> None:
+    def _nonfinite(self, view: sdk.View, row: int) -> None:
         state = self.state
         if not state.streak:
             state.since = view.place(row)
         state.streak += 1
         found = self._evaluate(view, row)
-        if found is None:
-            return
-        severity, kind = found
-        level = sdk.grade(state.streak)
-        if self.already_reported(view, row, severity, level):
-            return
+        if found is not None:
+            self._fire(view, row, *found)
+
+    def _fire(self, view: sdk.View, row: int, severity: int, kind: str) -> None:
+        state, value = self.state, view.value("grad_norm", row) or math.nan
         summary = f"Gradient norm is {sdk.number(value)} at step {view.step[row]}"
         if state.streak > 1:
             times = sdk.count(state.streak, "record")
@@ -110,7 +110,10 @@ class NonfiniteGradNorm(sdk.Rule[Settings, State]):
             ("grad norm", value, "", view.step[row]),
             ("in a row", float(state.streak), "records", None),
         ]
-        self.fire(view, row, severity, state.since, summary, evidence, level=level, kind=kind)
+        level = sdk.grade(state.streak)
+        self.fire(
+            view, row, severity, state.since, summary, evidence, level=level, kind=kind, size=state.streak
+        )
 
     def _evaluate(self, view: sdk.View, row: int) -> tuple[int, str] | None:
         """Return severity and kind, or None if the scaler explains it."""

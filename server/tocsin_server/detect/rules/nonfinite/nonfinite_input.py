@@ -93,4 +93,5 @@ class NonfiniteInput(sdk.WideRule[Settings, State]):
         severity = sdk.INFO if usual else sdk.WARNING
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         kind = "mask" if usual else "batch"
-        self.fire(view, row, severity, onset, summary, evidence, level=sdk.grade(state.bad), kind=kind)
+        level = sdk.grade(state.bad)
+        self.fire(view, row, severity, onset, summary, evidence, level=level, kind=kind, size=state.bad)

@@ -72,7 +72,7 @@ class NonfiniteLoss(sdk.Rule[Settings, State]):
             if math.isfinite(value):
                 self._finite(view, row)
             else:
-                self._nonfinite(view, row, value)
+                self._nonfinite(view, row)
 
     def _continues(self, view: sdk.View, loss: sdk.Values) -> bool:
         """Handle a long episode quickly: every loss is non-finite, and none is worth another report."""
@@ -81,6 +81,7 @@ class NonfiniteLoss(sdk.Rule[Settings, State]):
             return False
         state.total = total
         state.recent = [*state.recent, *[True] * view.n][-self.settings.window :]
+        self._fire(view, view.n - 1, sdk.CRITICAL)
         return True
 
     def _finite(self, view: sdk.View, row: int) -> None:
@@ -95,16 +96,16 @@ class NonfiniteLoss(sdk.Rule[Settings, State]):
             if not self.episode.state:
                 self.state.total = 0
 
-    def _nonfinite(self, view: sdk.View, row: int, value: float) -> None:
+    def _nonfinite(self, view: sdk.View, row: int) -> None:
         state = self.state
         state.recent = [*state.recent, True][-self.settings.window :]
         state.total += 1
         repeated = sum(state.recent) >= self.settings.critical_count
         harmless = view.has_scaler(row) or (view.stepped is not None and view.stepped[row] == 0.0)
-        severity, level = sdk.CRITICAL if repeated or not harmless else sdk.WARNING, sdk.grade(state.total)
-        if self.already_reported(view, row, severity, level):
-            return
-        step = view.step[row]
+        self._fire(view, row, sdk.CRITICAL if repeated or not harmless else sdk.WARNING)
+
+    def _fire(self, view: sdk.View, row: int, severity: int) -> None:
+        total, step, value = self.state.total, view.step[row], view.value("loss", row) or math.nan
         onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
         self.fire(
             view,
@@ -112,9 +113,10 @@ class NonfiniteLoss(sdk.Rule[Settings, State]):
             severity,
             onset,
             f"Loss is {sdk.number(value)} at step {step}"
-            if state.total == 1
-            else f"Loss has been non-finite since step {onset[0]} ({sdk.count(state.total, 'record')})",
-            [("loss", value, "", step), ("non-finite losses", float(state.total), "records", None)],
-            level=level,
+            if total == 1
+            else f"Loss has been non-finite since step {onset[0]} ({sdk.count(total, 'record')})",
+            [("loss", value, "", step), ("non-finite losses", float(total), "records", None)],
+            level=sdk.grade(total),
             kind="nan" if math.isnan(value) else "inf",
+            size=total,
         )

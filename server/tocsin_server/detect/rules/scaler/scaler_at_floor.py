@@ -103,8 +103,7 @@ class ScalerAtFloor(sdk.Rule[Settings, State]):
         if not state.stuck:
             state.since = view.place(row)
         state.stuck += 1
-        level = sdk.grade(state.stuck)
-        if state.stuck < need or self.already_reported(view, row, sdk.CRITICAL, level):
+        if state.stuck < need:
             return
         evidence: list[sdk.Fact] = [
             ("scale", value, "", view.step[row]),
@@ -115,4 +114,7 @@ class ScalerAtFloor(sdk.Rule[Settings, State]):
         else:
             times = sdk.count(state.stuck, "more overflow")
             summary = f"Loss scale is at its minimum {sdk.scale(value)}, {times} without a change"
-        self.fire(view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+        level = sdk.grade(state.stuck)
+        self.fire(
+            view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind, size=state.stuck
+        )

@@ -206,7 +206,7 @@ class ScalerCollapse(sdk.Rule[Settings, State]):
             ("backoffs", float(len(run)), "without a growth between", None),
         ]
         if usual is not None and usual > LOWEST:
-            evidence.append(("usual scale of this run", 2.0 ** (usual / QUARTERS), "", None))
+            evidence.append(("usual scale of this run", 2.0 ** min(usual / QUARTERS, 1023.0), "", None))
         return (
             f"Loss scale fell {sdk.scale(top)} → {sdk.scale(value)} in {sdk.count(steps, 'step')}",
             evidence,

@@ -106,10 +106,13 @@ class ScalerNotUpdating(sdk.Rule[Settings, State]):
         )  # fewer overflows are neither calm nor worth a report
         if fires and not self.already_reported(view, -1, sdk.CRITICAL, sdk.grade(streak)):
             return False
+        stepped = view.stepped or []
         state.streak, state.step = streak, view.step[-1]
         state.at = (view.step[-1], view.time_ns[-1])
-        if view.stepped is not None:
-            state.abandoned += view.stepped.count(0.0)
+        state.abandoned += stepped[:-1].count(0.0)
+        if fires:
+            self._fire(view, view.n - 1, state.scale)
+        state.abandoned += stepped[-1:].count(0.0)
         return True
 
     def _one(self, view: sdk.View, row: int, value: float) -> None:
@@ -142,8 +145,6 @@ class ScalerNotUpdating(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, value: float) -> None:
         state, level = self.state, sdk.grade(self.state.streak)
-        if self.already_reported(view, row, sdk.CRITICAL, level):
-            return
         evidence: list[sdk.Fact] = [
             ("scale", value, "unchanged", view.step[row]),
             ("overflows", float(state.streak), "in a row", None),
@@ -154,7 +155,9 @@ class ScalerNotUpdating(sdk.Rule[Settings, State]):
         again = self.episode.state and state.since[0] > self.episode.onset_step
         where = f", from step {state.since[0]} on" if again else ""
         summary = f"{times} in a row{where} while the loss scale stays {sdk.scale(value)}"
-        self.fire(view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind)
+        self.fire(
+            view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind, size=state.streak
+        )
 
 
 def _overflowed(view: sdk.View, row: int) -> bool:

@@ -89,7 +89,7 @@ class OverflowBurst(sdk.Rule[Settings, State]):
         state, seen = self.state, self.state.seen
         seen.append((step, view.time_ns[row], times))
         state.total += times
-        while seen[0][0] <= view.step[row] - self.settings.window:
+        while seen and seen[0][0] <= view.step[row] - self.settings.window:
             state.total -= seen.pop(0)[2]
         scaler_settings = view.scaler_at(row)
         found = self._evaluate(view.step[row], scaler_settings.healthy_rate)
@@ -97,9 +97,6 @@ class OverflowBurst(sdk.Rule[Settings, State]):
             self.continues(view, row)
             return
         severity, first, total, span = found
-        level = sdk.grade(total)
-        if self.already_reported(view, row, severity, level):
-            return
         span = min(span, view.step[row] - view.first_step + 1)
         rate, healthy = total / span, max(1, math.ceil(scaler_settings.healthy_rate * span))
         evidence: list[sdk.Fact] = [
@@ -108,7 +105,7 @@ class OverflowBurst(sdk.Rule[Settings, State]):
             ("healthy", float(healthy), f"at most in {span} updates", None),
         ]
         summary = f"{sdk.count(total, 'overflow')} in {span} updates; a healthy run has at most {healthy}"
-        self.fire(view, row, severity, first, summary, evidence, level=level)
+        self.fire(view, row, severity, first, summary, evidence, level=sdk.grade(total), size=total)
 
     def _evaluate(self, now: int, rate: float) -> tuple[int, tuple[int, int], int, int] | None:
         """Return severity, onset, overflows and updates of the checked stretch, or None if healthy."""

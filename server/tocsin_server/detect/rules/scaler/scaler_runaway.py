@@ -90,7 +90,7 @@ class ScalerRunaway(sdk.Rule[Settings, State]):
             return
         if not state.growths:
             state.start, state.first = view.place(row), before
-        grown = math.log(after / before) / math.log(view.scaler.growth_factor)
+        grown = (math.log(after) - math.log(before)) / math.log(view.scaler.growth_factor)
         state.growths += max(1, round(grown))
         state.scale = after
 
