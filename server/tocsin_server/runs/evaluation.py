@@ -6,7 +6,7 @@ waits for the turn of the item: evaluation, alerts, summary, saved state, and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ class Evaluation:
         durability: Durability,
         counts: IngestCounts,
         reload: Callable[[ActiveRun, Done], None],
+        failed: Callable[[ActiveRun, Sequence[str]], None],
     ) -> None:
         """Create it.
 
@@ -49,10 +50,12 @@ class Evaluation:
             durability: Receives what was evaluated.
             counts: Counts the time that rules take.
             reload: Loads the rules of a run whose process ended, then calls its argument.
+            failed: Called with a run and its rules that raised.
         """
         self._durability = durability
         self._counts = counts
         self._reload = reload
+        self._failed = failed
         self._saving = {
             "records": settings.rule_state_records,
             "pause_ns": int(settings.rule_state_pause_s * 1e9),
@@ -167,6 +170,8 @@ class Evaluation:
                     if result.state is not None:
                         saved = SavedRuleState(run.id, item.arrival, result.state)
                     answered(result, saved)
+                    if result.failed:
+                        self._failed(run, result.failed)
             finally:
                 done()
 

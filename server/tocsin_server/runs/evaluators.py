@@ -6,6 +6,7 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ class Evaluated:
     """How long the rules took."""
     crash: str = ""
     """The traceback if a rule raised."""
+    failed: Sequence[str] = ()
+    """The rules that raised. The others saw the item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,21 @@ def evaluated(engine: RuleEvaluator, item: Item, *, save: bool) -> Evaluated:
             state = engine.save()
         except Exception:  # noqa: BLE001 - reported
             crash = crash or traceback.format_exc()
-    return Evaluated(findings, state, time.perf_counter() - begun, crash)
+    failures: list[tuple[str, Exception]] = getattr(engine, "failures", None) or []
+    if failures and not crash:
+        crash = "".join(traceback.format_exception(failures[0][1]))
+    failed = [rule for rule, _ in failures if rule]
+    failures.clear()
+    return Evaluated(findings, state, time.perf_counter() - begun, crash, failed)
 
 
 def engine_of(context: RunContext, state: bytes | None, barred: Collection[str] = ()) -> Engine:
-    """Return the rules of a run, from a saved state if there is one. Raises EngineStateError."""
+    """Return the rules of a run, from a saved state if there is one. Raises EngineStateError.
+
+    If one of them raises, the others continue.
+    """
     engine = Engine(context) if state is None else Engine.restore(context, state)
+    engine.failures = []
     engine.bar(barred)
     return engine
 
@@ -122,7 +134,7 @@ def informed(engine: Any, attempt: Attempt) -> Any:
         attempt.environment,
     )
     try:
-        return Engine.restore(context, engine.save())
+        return engine_of(context, engine.save())
     except Exception:
         log.exception("rules of run %s could not be updated for its new attempt", context.run_id)
         return engine
@@ -131,8 +143,15 @@ def informed(engine: Any, attempt: Attempt) -> Any:
 class LocalEvaluator:
     """Rules that are evaluated in this process, at once."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, guard: AbstractContextManager[None]) -> None:
+        """Create it.
+
+        Args:
+            engine: The rules of the run.
+            guard: Active while they evaluate an item.
+        """
         self.engine = engine
+        self._guard = guard
 
     @property
     def plan(self) -> Plan:
@@ -149,7 +168,9 @@ class LocalEvaluator:
         self, item: Item, then: Callable[[Evaluated], None], *, save: bool = False, lost: Callable[[], None]
     ) -> None:
         """See :class:`Evaluator`."""
-        then(evaluated(self.engine, item, save=save))
+        with self._guard:
+            result = evaluated(self.engine, item, save=save)
+        then(result)
 
     def replay(self, items: Sequence[Item]) -> list[str]:
         """See :class:`Evaluator`."""

@@ -22,6 +22,7 @@ def health_of(pipeline: Pipeline) -> dict[str, Any]:
         "tick_ms": pressure.tick_ms,
         "lag_ms": pipeline.durability.lag_ms(),
         "rule_crashes": sum(run.crashes for run in runs),
+        "rules_disabled": [{"run": run, "rule": rule} for run, rule in processes.disabled],
         "rule_processes": len(processes.live),
         "rule_process_restarts": processes.restarts,
         "rule_process_problem": processes.problem,

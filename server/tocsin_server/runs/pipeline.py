@@ -98,7 +98,7 @@ class Pipeline:
         self.counts = IngestCounts()
         self.restorer = Restorer(self._restored, self.jobs.round("restoring runs"))
         self.durability = Durability(writer, hub, self.pressure, self._now)
-        self.evaluation = Evaluation(settings, self.durability, self.counts, self._reload)
+        self.evaluation = Evaluation(settings, self.durability, self.counts, self._reload, self._failed)
         self._balancing: asyncio.Task[None] | None = None
         self._reloads = self.jobs.round("loading rules again")
         self._reloading: set[asyncio.Task[None]] = set()
@@ -124,6 +124,7 @@ class Pipeline:
         """
         self.started_ns = self.clock()
         self.durability.start()
+        self.registry.guard.start()
         self.registry.processes.start()
         self._balancing = asyncio.create_task(self._balance(), name="rule processes")
         await self.rulebook.load()
@@ -138,6 +139,7 @@ class Pipeline:
             drained = (run.turns.drained() for run in self.registry.active.values())
             await asyncio.wait_for(asyncio.gather(*drained), self.settings.shutdown_s / 2)
         self._stopping = True
+        self.registry.guard.stop()
         for task in self._reloading:
             task.cancel()
         await self.registry.processes.stop()
@@ -331,6 +333,11 @@ class Pipeline:
         """Move the rules of a run to the least loaded process, between two of its batches."""
         run.evaluator.close()
         self._reload(run, done)
+
+    def _failed(self, run: ActiveRun, rules: Sequence[str]) -> None:
+        """Disable rules that raised repeatedly for a run."""
+        if self.registry.processes.raised(run.id, rules):
+            self.rulebook.brief(self.changes, run)
 
     def _reload(self, run: ActiveRun, then: Done) -> None:
         """Load the rules of a run again because their process ended, then call ``then``."""

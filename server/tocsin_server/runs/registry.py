@@ -23,6 +23,7 @@ from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.runs.active_run import ActiveRun, pages
 from tocsin_server.runs.alert_state import Join, RunAlerts
 from tocsin_server.runs.evaluators import Evaluator, LocalEvaluator, engine_of
+from tocsin_server.runs.loop_guard import LoopGuard
 from tocsin_server.runs.recent_buffer import Recent
 from tocsin_server.runs.rule_process import RemoteEvaluator, RuleProcess
 from tocsin_server.runs.rule_processes import RuleProcesses
@@ -162,10 +163,10 @@ def closed_on_error(evaluator: Evaluator) -> Iterator[None]:
         raise
 
 
-def _beginning(process: RuleProcess | None, barred: Collection[str]) -> Begin[Evaluator]:
+def _beginning(process: RuleProcess | None, barred: Collection[str], guard: LoopGuard) -> Begin[Evaluator]:
     """Return what loads rules, except ``barred``, into a rule process, or into this process if None."""
     if process is None:
-        return lambda context, state: LocalEvaluator(engine_of(context, state, barred))
+        return lambda context, state: LocalEvaluator(engine_of(context, state, barred), guard)
     return partial(RemoteEvaluator.loaded, process, barred)
 
 
@@ -197,6 +198,7 @@ class RunRegistry:
         processes: RuleProcesses | None = None,
     ) -> None:
         self.processes = processes or RuleProcesses(0)
+        self.guard = LoopGuard()
         self._work = work or PeriodicJob("restoring runs")
         self.active: dict[str, ActiveRun] = {}
         self.waiting = Waiting()
@@ -332,7 +334,8 @@ class RunRegistry:
         return evaluator
 
     def _loaded(self, stored: StoredRun, process: RuleProcess | None) -> tuple[Evaluator, Recovery]:
-        return load_engine(self._reader, stored, _beginning(process, self.processes.barred(stored.id)))
+        barred = self.processes.barred(stored.id)
+        return load_engine(self._reader, stored, _beginning(process, barred, self.guard))
 
     def _stored(self, run_id: str) -> StoredRun:
         stored = self._reader.run_head(run_id)

@@ -30,7 +30,7 @@ from tocsin_server.store.rules import Act, CustomRuleRow, TuningRow
 
 log = logging.getLogger("tocsin.rules")
 
-HUNG = f"{RULE_CHANGED}the rule was switched off for this run, because its evaluation did not end"
+FAILED = f"{RULE_CHANGED}the rule was switched off for this run, because it did not end or raised an error"
 LOOK_S = 1.0
 """Interval at which the version is checked."""
 
@@ -157,8 +157,8 @@ class Rulebook:
             return
         why = {name: self._why(name, configured) for name in wanted.reset_rules(known)}
         off = wanted.reset_rules(configured)
-        order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": {**why, **dict.fromkeys(off, HUNG)}})
-        order.resolve(run, off, HUNG)
+        order.add_event(run.id, plans.KIND, {**wanted.plain(), "why": {**why, **dict.fromkeys(off, FAILED)}})
+        order.resolve(run, off, FAILED)
 
     def _why(self, rule: str, plan: Plan) -> str:
         """Return what happened to a rule, for the history of its alert."""

@@ -100,6 +100,8 @@ class Answer(msgspec.Struct, array_like=True):
     state: bytes | None = None
     crash: str = ""
     """The traceback if a rule raised."""
+    failed: list[str] = []
+    """The rules that raised."""
     unreadable: str = ""
     """Why the saved state cannot be read."""
     plan: dict[str, Any] | None = None

@@ -287,7 +287,8 @@ class RemoteEvaluator:
                 lost()
                 return
             self._learn(answer)
-            then(Evaluated(findings_in(answer), answer.state, answer.seconds, answer.crash))
+            findings = findings_in(answer)
+            then(Evaluated(findings, answer.state, answer.seconds, answer.crash, answer.failed))
 
         try:
             self._process.send(lambda no: asking(no, self._key, item, save=save), receive)

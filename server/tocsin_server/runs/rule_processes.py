@@ -33,8 +33,8 @@ UNEVEN_S = 0.1
 """Difference of load between two processes from which runs move, which is 0.1 of a core."""
 EVEN_LOOKS = 3
 """Runs move at most at every third look, because their load is then known."""
-HANGS = 2
-"""A rule in which the process hung this often on the same run is disabled for this run."""
+HANGS, RAISES = 2, 3
+"""A rule in which a process hung, or that raised, this often on the same run is disabled for this run."""
 PAUSE_S = 0.5
 """Pause before a process is started again, times the number of recent ends."""
 
@@ -61,6 +61,8 @@ class RuleProcesses:
         self._ends: list[float] = []
         self._hangs: Counter[tuple[str, str]] = Counter()
         """How often a process hung, by run and rule."""
+        self._raises: Counter[tuple[str, str]] = Counter()
+        """How often a rule raised, by run and rule."""
         self._starting: asyncio.Task[None] | None = None
         self._stopping = False
         self._busy_looks = 0
@@ -113,10 +115,30 @@ class RuleProcesses:
                 HANGS,
             )
 
+    def raised(self, run_id: str, rules: Sequence[str]) -> bool:
+        """Count rules that raised; return whether one of them is disabled from now on."""
+        disabled = False
+        for rule in rules:
+            self._raises[run_id, rule] += 1
+            if self._raises[run_id, rule] == RAISES:
+                disabled = True
+                log.error(
+                    "Rule %s is evaluated no more for run %s until the server restarts: it raised %d times.",
+                    rule,
+                    run_id,
+                    RAISES,
+                )
+        return disabled
+
+    @property
+    def disabled(self) -> list[tuple[str, str]]:
+        """The runs and rules that are disabled because they hang or raise; EVERY for all rules."""
+        hang = {one for one, times in self._hangs.copy().items() if times >= HANGS}
+        return sorted(hang | {one for one, times in self._raises.copy().items() if times >= RAISES})
+
     def barred(self, run_id: str) -> frozenset[str]:
-        """Return the rules that are disabled for a run because they hang; EVERY for all."""
-        hangs = self._hangs.items()
-        return frozenset(rule for (run, rule), times in hangs if run == run_id and times >= HANGS)
+        """Return the rules that are disabled for a run because they hang or raise; EVERY for all."""
+        return frozenset(rule for run, rule in self.disabled if run == run_id)
 
     async def choose(self) -> RuleProcess | None:
         """Return the process for another run, or None if the server should evaluate its rules itself.

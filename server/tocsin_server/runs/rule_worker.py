@@ -80,7 +80,8 @@ class Runs:
         result = evaluated(run.engine, item, save=message.save)
         changes = run.changes() if isinstance(item, RunEvent) else {}
         findings = packed_findings(result.findings)
-        return Answer(message.no, result.seconds, findings, result.state, result.crash, **changes)
+        failed = list(result.failed)
+        return Answer(message.no, result.seconds, findings, result.state, result.crash, failed, **changes)
 
     def engine(self, key: int) -> Engine:
         """Return the rules of a run."""

@@ -1,4 +1,4 @@
-"""The program of a rule process in which ``nonfinite-loss`` loops forever at a loss of infinity."""
+"""The program of a rule process in which ``nonfinite-loss`` loops at a loss of +Inf and raises at -Inf."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ SOURCE = """
 def observe(self, view):
     while float("inf") in (view.loss or ()):
         pass
+    if float("-inf") in (view.loss or ()):
+        raise ValueError("as tested")
     proper(self, view)
 """
 

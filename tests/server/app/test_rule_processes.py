@@ -175,6 +175,24 @@ def test_a_rule_that_loops_is_disabled_for_its_run(
     assert "Rule nonfinite-loss is evaluated no more for run r1" in caplog.text
 
 
+def test_a_rule_that_raises_is_disabled_for_its_run(
+    run_server: Start, dial: Dial, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process continues, other rules see the same records, and other runs keep the rule."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(rule_process, "PROGRAM", "tests.server.app.endless_rule")
+    server = run_server(rule_processes=1)
+    client, other = (dial(server.base, run, server.token) for run in ("r1", "r2"))
+    client.acked(client.train([0], loss=[math.nan], grad_norm=[1.0]))
+    for step in range(1, rule_processes.RAISES + 1):
+        client.acked(client.train([step], loss=[-math.inf], grad_norm=[math.nan]))
+    eventually(lambda: ("nonfinite-loss", "resolved") in alerts(server, "r1"), "its alert to be closed")
+    assert ("nonfinite-grad-norm", "firing") in alerts(server, "r1")
+    other.acked(other.train([0], loss=[math.nan]))
+    assert alerts(server, "r2") == [("nonfinite-loss", "firing")]
+    assert server.health()["rule_process_restarts"] == 0
+
+
 def test_without_processes_the_server_evaluates_the_rules(
     run_server: Start,
     dial: Dial,

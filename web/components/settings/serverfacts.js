@@ -69,6 +69,11 @@ export class ServerFacts {
     const news = health.notifications;
     const undelivered = news?.failing.length ? `, failing: ${news.failing.join(", ")}` : "";
     const failing = health.writer?.failing;
+    /** @type {[string, string][]} */
+    const disabled = (health.writer?.rules_disabled ?? []).map(({ rule, run }) => [
+      "Disabled after errors",
+      `${rule === "*" ? "all rules" : rule} for run ${run}; the server's log has the reason`,
+    ]);
     list(this.watch, [
       [
         "State",
@@ -88,6 +93,7 @@ export class ServerFacts {
         "Deliveries",
         news ? `${int(news.waiting)} waiting, ${int(news.failed)} failed in the last day${undelivered}` : "–",
       ],
+      ...disabled,
       ["Monitoring", "/metrics, /api/v1/health, /api/v1/ready"],
     ]);
   }

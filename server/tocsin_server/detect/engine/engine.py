@@ -7,7 +7,7 @@ however the records are split into batches and whenever the state was saved and 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, Absenc
 from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
 from tocsin_server.detect.engine.deduplication import Subject, severity_of
 from tocsin_server.detect.engine.deferral import Deferral, ranges_of
-from tocsin_server.detect.engine.diagnosis import explain, kept, with_layers
+from tocsin_server.detect.engine.diagnosis import UNKNOWN, explain, kept, with_layers
 from tocsin_server.detect.engine.plan import KIND as PLAN
 from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
 from tocsin_server.detect.engine.process import Process, rules_of_run
@@ -87,6 +87,11 @@ class Engine:
         """Records that wait to be checked with later ones."""
         self._rests = 0
         """Number of batches until records may wait again."""
+        self.failures: list[tuple[str, Exception]] | None = None
+        """Receives the rules that raise, with their exceptions; None: the first exception is raised.
+
+        A diagnosis that raises is received without a rule.
+        """
         self._adopt(NO_PLAN)
 
     def observe(self, batch: RecordBatch) -> list[Finding]:
@@ -130,9 +135,20 @@ class Engine:
             stream = process.streams.get(suffix) or self._stream(process, suffix)
             for number, rule, result in stream.check(view):
                 emitted.append((result.row, order, number, stream, rule, result))
+            self._take_failures(stream)
             if suffix and suffix != WIDE and suffix not in process.compared:
                 self._compare(process, suffix, view, views.get(""), seq)
         return emitted
+
+    def _take_failures(self, stream: Stream) -> None:
+        failed, stream.failed = stream.failed, []
+        for rule, error in failed:
+            self._failed(rule, error)
+
+    def _failed(self, rule: str, error: Exception) -> None:
+        if self.failures is None:
+            raise error
+        self.failures.append((rule, error))
 
     # Records that wait
 
@@ -176,7 +192,7 @@ class Engine:
             self._learn(context)
         at = moment(0, self._newest[0] if event.step is None else event.step, event.time_ns)
         for rule in self._run_rules:
-            rule.on_event(at, event)
+            self._pass(rule, rule.on_event, at, event)
         found = waited + [finding for rule in self._run_rules for finding in self._on_run_rule(rule)]
         if event.kind == PRECISION and context is not before:
             found += self._withdraw(str(event.data.get("name")), before, event)
@@ -310,6 +326,7 @@ class Engine:
                 found += self._on_result(
                     writer.writer_no, known, 1 << 62, (0, 0, number, stream, rule, result)
                 )
+            self._take_failures(stream)
         return found
 
     # From the results of a batch to findings
@@ -349,7 +366,7 @@ class Engine:
         self._barrier.resumed(writer.attempt_no)
         at = moment(primary.rows[0], primary.step[0], primary.time_ns[0])
         for rule in self._run_rules:
-            rule.resumed(at, writer.attempt_no, self._barrier.furthest)
+            self._pass(rule, rule.resumed, at, writer.attempt_no, self._barrier.furthest)
             findings += self._on_run_rule(rule, self._place(writer, primary, 0))
 
     def _rest(
@@ -364,7 +381,7 @@ class Engine:
         while place < primary.n and primary.rows[place] < row:
             for rule in self._run_rules:
                 if rule.episode.state:
-                    rule.rest(primary, place)
+                    self._pass(rule, rule.rest, primary, place)
                     findings += self._on_run_rule(rule, self._place(writer, primary, place))
             if not alone:
                 self._compared(writer, primary, place, findings)
@@ -380,6 +397,15 @@ class Engine:
                 return True
         return False
 
+    def _pass(self, rule: RunRule[Any, Any], receive: Callable[..., None], *what: Any) -> None:
+        """Pass something to a rule of scope ``run``, which starts again if it raises."""
+        try:
+            receive(*what)
+        except Exception as error:  # noqa: BLE001 - the other rules do not depend on it
+            rule.take()
+            rule.discontinuity()
+            self._failed(rule.info.id, error)
+
     def _place(self, writer: Writer, primary: View, place: int) -> tuple[Stream, int]:
         """Return the stream of ``primary``, which is fully processed, and the number of a record in it."""
         stream = self._writers[writer.writer_no].streams[""]
@@ -391,7 +417,7 @@ class Engine:
         for reports in self._barrier.take(no, attempt, rank, primary, place):
             at = moment(primary.rows[place], reports.step, reports.time_ns)
             for rule in self._run_rules:
-                rule.reported(at, reports)
+                self._pass(rule, rule.reported, at, reports)
                 findings += self._on_run_rule(rule, self._place(writer, primary, place))
 
     # Writers
@@ -475,7 +501,7 @@ class Engine:
         if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
             at = moment(result.row, result.step, result.time_ns)
             for run_rule in self._run_rules:
-                run_rule.began(at, subject.rule, subject.name, joined)
+                self._pass(run_rule, run_rule.began, at, subject.rule, subject.name, joined)
                 yield from self._on_run_rule(run_rule, (stream, number))
 
     def _on_run_rule(
@@ -539,7 +565,11 @@ class Engine:
 
     def _finding(self, stream: Stream, number: int, subject: Subject, result: RuleResult) -> Finding:
         case = self._diagnosis_context(stream, number, subject, result)
-        diagnosis = explain(case, subject.diagnosis)
+        try:
+            diagnosis = explain(case, subject.diagnosis)
+        except Exception as error:  # noqa: BLE001 - an alert without a cause is better than none
+            self._failed("", error)
+            diagnosis = subject.diagnosis or Diagnosis(UNKNOWN.text)
         if subject.diagnosis is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
             diagnosis = kept(subject.diagnosis, case)
         elif (mine := self.plan.by_id.get(subject.rule)) is not None:

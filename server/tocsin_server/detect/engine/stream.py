@@ -121,6 +121,8 @@ class Stream:
         """How many of the prompt rules are never asleep."""
         self.in_blocks: list[Rule[Any, Any]] = []
         """Rules that see full blocks."""
+        self.failed: list[tuple[str, Exception]] = []
+        """Rules that raised, until the engine takes them."""
         self.inherited_episodes: dict[str, Episode] = {}
         """Open episodes of an earlier writer, by rule, which the rules of this stream continue."""
         self.carried_states: dict[str, bytes] = {}
@@ -163,20 +165,33 @@ class Stream:
         emitted: list[NumberedResult] = []
         block = self.block.flush()
         for rule in self.in_blocks if block is not None else ():
-            rule.observe(block)  # type: ignore[arg-type]
+            try:
+                rule.observe(block)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 - the other rules do not depend on it
+                self._restart(rule, error)
             emitted += [(self.count - 1, rule, result) for result in rule.take()]
         return emitted
 
-    @staticmethod
-    def _collect(view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[NumberedResult]) -> None:
+    def _collect(
+        self, view: View, part: View, rules: list[Rule[Any, Any]], emitted: list[NumberedResult]
+    ) -> None:
         """Run ``rules`` on ``view`` and number their results by the rows of ``part``."""
         for rule in rules:
-            rule.observe(view)
+            try:
+                rule.observe(view)
+            except Exception as error:  # noqa: BLE001 - the other rules do not depend on it
+                self._restart(rule, error)
             if rule.results:
                 offset = part.rows[0]
                 emitted += [
                     (part.first + _index(part, result.row, offset), rule, result) for result in rule.take()
                 ]
+
+    def _restart(self, rule: Rule[Any, Any], error: Exception) -> None:
+        """Reset the state of a rule that raised, because it may have changed it by half."""
+        rule.take()
+        rule.discontinuity()
+        self.failed.append((rule.info.id, error))
 
     def learn(self, context: RunContext) -> None:
         """Update the run's context."""

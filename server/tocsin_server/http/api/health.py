@@ -27,6 +27,13 @@ class ConnectionCounts(TypedDict):
     closed: int
 
 
+class DisabledRule(TypedDict):
+    """A rule (``*``: all) that is evaluated no more for a run, because it did not end or raised errors."""
+
+    run: str
+    rule: str
+
+
 class WriterHealth(TypedDict):
     """The record path, from the socket to the database.
 
@@ -43,6 +50,7 @@ class WriterHealth(TypedDict):
     tick_ms: float
     lag_ms: float
     rule_crashes: int
+    rules_disabled: list[DisabledRule]
     rule_processes: int
     rule_process_restarts: int
     rule_process_problem: str | None
