@@ -128,6 +128,10 @@ class Event(msgspec.Struct, tag="event", tag_field="type", omit_defaults=True):
     data: dict[str, Any] = {}
 
 
+BETWEEN_CELLS = "between cells"
+"""The phase of a notebook that has executed a cell and has not trained since. It may last for any time."""
+
+
 class Alive(msgspec.Struct, tag="alive", tag_field="type", omit_defaults=True):
     """Heartbeat, sent every 5 s: the process is alive, even if no step completes."""
 

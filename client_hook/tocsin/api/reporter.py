@@ -98,6 +98,8 @@ class RunReporter:
         """Events of other threads, which are queued with the next record."""
         self._extra_values: dict[str, Any] = {}
         self._joined: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._rested_at, self._rested_ns = -1, 0
+        """Records when a notebook had executed a cell, and when that was, ns; 0 while it executes one."""
         self._warned: set[str] = set()
         self._staging: Any = None
         self.media: Any = None
@@ -116,6 +118,26 @@ class RunReporter:
     def steps(self) -> int:
         """Number of steps that were queued."""
         return getattr(self.outbox, "steps", 0)
+
+    @property
+    def records(self) -> int:
+        """Number of records that were queued."""
+        return int(getattr(self.outbox, "records", 0))
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether a notebook has taken no step since it executed a cell."""
+        return self._rested_at == self.records
+
+    def rest(self) -> None:
+        """Note that a notebook has executed a cell."""
+        self._rested_at, self._rested_ns = self.records, monotonic_ns()
+
+    def wake(self) -> None:
+        """Note that a notebook executes the next cell."""
+        if self._rested_ns:
+            self.paused_ns += monotonic_ns() - self._rested_ns
+            self._rested_ns = 0
 
     @property
     def has_started(self) -> bool:

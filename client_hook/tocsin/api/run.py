@@ -14,7 +14,6 @@ from ..core.config import plain, words
 from ..core.environment_options import KIND as ENVIRONMENT
 from ..core.handshake import RunInfo
 from ..core.identity import settled
-from ..core.process_state import active_runs
 from ..core.run_fields import count_of
 from ..core.values import counted, kind_of, step_of, text, wholes, within
 from ..lifecycle import shutdown
@@ -124,20 +123,26 @@ class Run:
 
     @property
     def records(self) -> int:
-        """Number of records so far, if this is a notebook."""
-        return 0 if self._card is None else int(self._card.records)
+        """Number of records so far."""
+        return self._reporter.records
+
+    def rest(self) -> None:
+        """Note that a notebook has executed a cell, so that it is not stalled before it trains again."""
+        self._reporter.rest()
+
+    def wake(self) -> None:
+        """Note that a notebook executes a cell: the time since the last one is no part of ``step_time``."""
+        self._reporter.wake()
 
     def show_in_notebook(self) -> bool:
         """Show a live card under the cell of a notebook; return whether this is one."""
         if "IPython" not in sys.modules:
             return False
         try:
-            from ..notebook import Card, shell, watch_cells
+            from ..notebook import Card, shell
 
-            found = shell()
-            if found is None:
+            if shell() is None:
                 return False
-            watch_cells(found, active_runs)
             if self._card is None:
                 self._card = Card(self._facts, lambda: self.problems.newest.values() if self.problems else ())
                 self._reporter.add_observer(self._card.take)
@@ -825,19 +830,40 @@ class Run:
                 self._ledger.on_finished()
             state = "failed" if failed else "finished"
             self._reporter.close(state, facts)
-            if self.problems is not None and (failed or self._reporter.has_started or has_children()):
+            if self._card is not None:
+                self._card.update()
+            elif self.problems is not None and (failed or self._reporter.has_started or has_children()):
                 self._write_end(state)
         except Exception as problem:
             LOG.warning("tocsin: finishing the run failed: %r", problem)
 
-    def _write_end(self, state: str) -> None:
-        """Write the last line in the terminal: what was sent, what the server found, and the run's page.
+    def replace(self) -> None:
+        """End the run because another one begins; without a trace if nothing was recorded in a notebook.
 
-        In a notebook the card says so.
+        Its cell was executed again before the training.
         """
+        backwards = 0 if self._ledger is None else self._ledger.backwards
+        if backwards or self._reporter.has_started or has_children() or not self._is_in_shell():
+            self.finish()
+            return
+        self._reporter.detach()
+        self._reporter.state = "finished"
+        self.forget()
+        self._reporter.sender.forget()
+        shutdown.unregister(self)
         if self._card is not None:
             self._card.update()
-            return
+
+    def _is_in_shell(self) -> bool:
+        """Return whether this is a notebook or a terminal with IPython."""
+        if "IPython" not in sys.modules:
+            return False
+        from ..notebook import interactive_shell
+
+        return interactive_shell() is not None
+
+    def _write_end(self, state: str) -> None:
+        """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
         sender: Any = self._reporter.sender
         unsent = f", {counted(sender.unsent, 'record')} not sent yet" if sender.unsent else ""
         summary = f"{counted(self._reporter.steps, 'step')} {'recorded' if unsent else 'sent'}{unsent}"

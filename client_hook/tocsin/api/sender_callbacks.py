@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import mirrors
+from ..protocol import BETWEEN_CELLS
 from .console import AlertCounter
 from .reporter import RunReporter
 
@@ -62,7 +63,7 @@ class SenderCallbacks:
     def phase(self) -> str:
         """Return the phase that the script is in; empty for training."""
         phases = self._reporter.phases
-        return phases[-1] if phases else ""
+        return phases[-1] if phases else BETWEEN_CELLS if self._reporter.is_resting else ""
 
     def take(self, message: Any) -> None:
         """Take an alert or a request of the server."""

@@ -91,7 +91,7 @@ def begin(
 def finish_live() -> None:
     """Finish the active runs of this process, because the next training of a sweep begins."""
     for run in tuple(live):
-        run.finish()
+        run.replace()
 
 
 def _begin(
@@ -144,6 +144,7 @@ def _begin(
     callbacks = SenderCallbacks(problems)
     parts = parts_of(environment) if sender is None else frozenset[str]()
     has_console = capture["patch"] and sender is None and is_recorded(console)
+    has_cells = sender is None and "IPython" in sys.modules
     if sender is None:
         sender = _sender(box, run_info, callbacks, clean, url, spool_dir, exit_timeout)
     reporter = RunReporter(box, sender)
@@ -168,6 +169,8 @@ def _begin(
     mirrors.begin(run)
     if capture["patch"]:
         sigterm.install()
+    if has_cells:
+        _watch_cells(reporter)
     if problems is not None:
         _announce(run, problems)
     if has_console:
@@ -208,6 +211,15 @@ def _announce(run: Run, problems: AlertCounter) -> None:
     run.want_alerts()
     if not run.show_in_notebook():
         write(f'watching "{run.name}" (project {run.project}) at {run.url}')
+
+
+def _watch_cells(reporter: RunReporter) -> None:
+    try:
+        from ..notebook import watch_cells
+
+        watch_cells(live)
+    except Exception as error:
+        reporter.report_error("notebook", error)
 
 
 def _record_console(reporter: RunReporter, run_info: RunInfo) -> None:

@@ -50,8 +50,6 @@ class Card:
         self._clock = clock
         self._curves: dict[str, Curve] = {}
         self._step: int | None = None
-        self.records = 0
-        """Number of records so far."""
         self._id = ""
         self._drawn_s = 0.0
         self._shown = ""
@@ -59,7 +57,6 @@ class Card:
     def take(self, item: tuple[Any, ...]) -> None:
         """Add a record: step, time, names, values. Called on the training thread."""
         self._step = item[0]
-        self.records += 1
         for name, value in zip(item[2], item[3:], strict=True):
             curve = self._curves.get(name)
             if curve is None:

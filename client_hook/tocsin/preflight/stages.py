@@ -84,15 +84,16 @@ class Preflight:
             self._ledger.alive = None  # outdated: models may have been made since the watch
             self.first_step()
 
-    def no_steps(self, backwards: int) -> None:
+    def no_steps(self, backwards: int, *, has_ended: bool = False) -> None:
         """Report backward passes without a step immediately, because the run may end without a record."""
         report = Report("no-steps", checks=["no-steps"])
         passes = "1 backward pass" if backwards == 1 else f"{backwards:,} backward passes"
         got = f"{passes} and no optimizer step"
         report.add("no-steps", "warning", "training loop", expected="a step of a torch optimizer", got=got)
         self._send(report, 0.0)
+        said = f"the run that has ended had {got}" if has_ended else got
         self._reporter.warn(
-            f"tocsin: {got}, so no steps are recorded. Call run.step(loss=...) once per step."
+            f"tocsin: {said}, so no steps are recorded. Call run.step(loss=...) once per step."
         )
         self._reporter.start()
 
@@ -101,7 +102,7 @@ class Preflight:
         ledger = self._ledger
         if self._done or ledger.quiet or self._reporter.has_started or has_children():
             return
-        self.no_steps(ledger.backwards)
+        self.no_steps(ledger.backwards, has_ended=True)
 
     def first_step(self) -> None:
         """Run the checks of the first step."""

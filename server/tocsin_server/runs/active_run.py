@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from tocsin.protocol import NONE_YET, Alive, Finish
+from tocsin.protocol import BETWEEN_CELLS, NONE_YET, Alive, Finish
 from tocsin_server.core.checkpoints import last_good_checkpoint
 from tocsin_server.core.models import (
     Alert,
@@ -139,8 +139,8 @@ class Heartbeat:
         self.reported_phase = (name, None if since is None else since + by_ns)
 
     def record(self, now_ns: int) -> None:
-        """Note that records arrived."""
-        if self.last_record_ns is not None:
+        """Note that records arrived. The time between two cells of a notebook is no interval."""
+        if self.last_record_ns is not None and self.reported_phase[0] != BETWEEN_CELLS:
             interval_s = (now_ns - self.last_record_ns) / 1e9
             self.intervals_s.append(interval_s)
             self.longest_pause_s = max(self.longest_pause_s, interval_s)

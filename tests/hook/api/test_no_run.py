@@ -22,6 +22,9 @@ INTERNAL = (
     "want_alerts",
     "call_later",
     "counts_by_log",
+    "rest",
+    "wake",
+    "replace",
 )
 """What the hook itself calls."""
 

@@ -15,6 +15,7 @@ from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.loops.scaled import scaled_clip
 from tests.hook.truth import Truth
 from tocsin.api.reporter import RunReporter
+from tocsin.transport.outbox import Outbox
 
 
 class Late:
@@ -116,3 +117,15 @@ def test_a_training_reaches_a_server(server: IngestServer, tmp_path: Path) -> No
     assert kept.hellos[0].config == {"lr": 0.1}
     assert kept.finish is not None
     assert (kept.finish.state, kept.finish.records) == ("finished", len(truth.rows))
+
+
+def test_the_time_between_two_cells_is_a_pause() -> None:
+    """It is counted once, when the next cell begins."""
+    reporter = RunReporter(Outbox(), KeptSender())
+    reporter.rest()
+    assert reporter.is_resting
+    reporter._rested_ns -= 10**12
+    reporter.wake()
+    paused = reporter.paused_ns
+    reporter.wake()
+    assert 10**12 <= reporter.paused_ns == paused

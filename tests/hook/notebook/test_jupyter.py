@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 from tests.hook.ingest_server import IngestServer, wait_until
+from tocsin.protocol import BETWEEN_CELLS
 
 SETUP = """
 import tocsin
@@ -78,6 +79,14 @@ def test_a_cell_that_fails_in_training_is_an_alert_and_the_next_one_resolves_it(
     assert (server.only.finish.state, server.only.finish.records) == ("finished", 10)
 
 
+def test_between_cells_the_heartbeat_says_so(execute: Callable[..., Any]) -> None:
+    """Until the next cell trains, however long that takes."""
+    phase = "run._reporter.sender._phase()"
+    cells = execute(TRAIN, phase, f"{TRAIN}\n{phase}", phase).cells[2:]
+    phases = [cell.outputs[-1]["data"]["text/plain"] for cell in cells]
+    assert phases == [repr(BETWEEN_CELLS), repr(""), repr(BETWEEN_CELLS)]
+
+
 def test_a_cell_that_is_executed_again_is_a_new_run(
     execute: Callable[..., Any], server: IngestServer, spool: Path
 ) -> None:
@@ -85,6 +94,21 @@ def test_a_cell_that_is_executed_again_is_a_new_run(
     wait_until(lambda: len(server.writers) == 2)
     wait_until(lambda: all(kept.finish is not None for kept in server.writers.values()))
     assert [kept.finish.records for kept in server.writers.values() if kept.finish] == [5, 5]
+
+
+def test_a_cell_that_is_executed_again_before_the_training_reports_nothing(
+    execute: Callable[..., Any], server: IngestServer, spool: Path
+) -> None:
+    """Neither a warning nor an empty run."""
+    watch = "import torch\n" + SETUP.replace(", patch=False", "").format(url=server.url, spool=str(spool))
+    train = (
+        "net = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "net(torch.ones(2)).sum().backward()\noptimizer.step()"
+    )
+    notebook = execute(watch, watch, train, "run.finish()")
+    assert [output for cell in notebook.cells for output in cell.outputs if "text" in output] == []
+    assert "finished · no step yet" in html_of(notebook.cells[1])[0]
+    wait_until(lambda: server.only.finish is not None)
 
 
 def test_the_log_has_what_every_cell_printed(

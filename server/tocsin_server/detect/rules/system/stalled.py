@@ -11,6 +11,7 @@ Warm-up:
 Does not fire on:
     - declared phases (`with run.phase("eval")`, and evaluation loops that call `model.eval()`), which may
       last an hour
+    - notebooks and IPython between two cells
     - runs that have ended
 Likely causes:
     - a collective that waits for a lost rank
@@ -26,6 +27,7 @@ Source:
 
 from __future__ import annotations
 
+from tocsin.protocol import BETWEEN_CELLS
 from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
 from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
 from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
@@ -77,6 +79,8 @@ def check(liveness: Liveness, now_ns: int, settings: Settings = DEFAULTS) -> lis
     """
     if liveness.ended or not liveness.connected:
         return over(INFO.id, liveness, now_ns, "The run ended or lost its training process")
+    if liveness.phase == BETWEEN_CELLS:
+        return over(INFO.id, liveness, now_ns, "The notebook waits for its next cell")
     since_ns, limit_s = _limit(liveness, settings)
     silence_s = seconds(now_ns - since_ns)
     if silence_s <= limit_s:

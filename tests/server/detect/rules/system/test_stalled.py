@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tocsin.protocol import BETWEEN_CELLS
 from tocsin_server.detect.interface.liveness import Liveness
 from tocsin_server.detect.rules.system.stalled import check
 
@@ -27,6 +28,13 @@ RUNNING = Liveness(
 
 def verdicts(liveness: Liveness, silence_s: float) -> list[str]:
     return [f"{item.state} {item.severity}" for item in check(liveness, (1000 + int(silence_s)) * S)]
+
+
+def test_a_notebook_between_cells_is_never_stalled() -> None:
+    """An open alert resolves."""
+    idle = replace(RUNNING, phase=BETWEEN_CELLS, phase_since_ns=1000 * S)
+    assert verdicts(idle, 10 * 86_400) == []
+    assert verdicts(replace(idle, open=frozenset({"stalled"})), 200) == ["resolved info"]
 
 
 @pytest.mark.parametrize(
