@@ -9,10 +9,10 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..read import Api
+    from .waiting_api import WaitingApi
 
 
-def asking(work: Callable[[Api, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def asking(work: Callable[[WaitingApi, argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """Return a command that works with a server; errors of the server are one line, exit status 2."""
 
     @wraps(work)

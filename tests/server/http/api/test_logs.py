@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 import tocsin
+from tests.hook.cli.terminal import Terminal
+from tests.hook.cli.test_endings import _interruptible  # noqa: F401 - a fixture
 from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_mcp import Agent, agent, token  # noqa: F401 - a fixture
+from tests.server.http.api.test_progress import HeldServer
 from tests.server.http.api.test_terminal import Command, command  # noqa: F401 - a fixture
+from tocsin.cli.logs import NO_ANSWER, WAITING
 from tocsin.mcp.text import MOST_CHARACTERS
 from tocsin.read import ConsoleLine, operations
 
@@ -95,6 +102,50 @@ def test_the_command_prints_json(run: Trainer, command: Command) -> None:  # noq
     run.finish()
     followed = command("runs", "logs", run.run, "--follow", "--json")[1].splitlines()
     assert json.loads(followed[0])["text"] == "line 0"
+
+
+def follow(base: str, secret: str, run: str) -> Terminal:
+    """Return a terminal that follows the log of a run."""
+    line = [sys.executable, "-m", "tocsin.cli", "runs", "logs", run, "--follow"]
+    return Terminal(line, {"TOCSIN_URL": base, "TOCSIN_TOKEN": secret})
+
+
+@pytest.fixture
+def following(server: Any, trainer: Callable[..., Trainer]) -> Iterator[tuple[Trainer, Terminal]]:
+    """A run that printed one line, and a terminal that follows it and says that it waits."""
+    run = trainer()
+    printed(run, "first")
+    with follow(server.base, token(server, "read"), run.run) as terminal:
+        terminal.wait_for(lambda lines: lines == ["first", WAITING])
+        yield run, terminal
+
+
+def test_on_a_terminal_lines_replace_what_it_waits_for(following: tuple[Trainer, Terminal]) -> None:
+    """And the last line says how the run ended."""
+    run, terminal = following
+    printed(run, "second")
+    run.finish()
+    assert terminal.end()[0] == ["first", "second", "The run is finished."]
+
+
+@pytest.mark.usefixtures("_interruptible")
+def test_ctrl_c_leaves_only_lines_of_the_run(following: tuple[Trainer, Terminal]) -> None:
+    """With the exit status that a shell expects."""
+    _, terminal = following
+    terminal.process.send_signal(signal.SIGINT)
+    assert (terminal.end()[0], terminal.process.returncode) == (["first"], 130)
+
+
+def test_a_server_that_is_down_is_named(server: Any, run: Trainer) -> None:
+    """While it is tried again."""
+    with closing(HeldServer(server.base)) as relay:
+        relay.release()
+        with follow(relay.url, token(server, "read"), run.run) as terminal:
+            terminal.wait_for(lambda lines: lines[-1:] == ["29 %"])
+            printed(run, "line 30")
+            terminal.wait_for(lambda lines: lines[-2:] == ["line 30", WAITING])
+            relay.close()
+            terminal.wait_for(lambda lines: lines[-2:] == ["line 30", NO_ANSWER])
 
 
 def test_lines_cannot_steer_the_terminal(trainer: Callable[..., Trainer], command: Command) -> None:  # noqa: F811
