@@ -231,6 +231,8 @@ def alert(title: str, text: str = "", severity: str = "warning", **options: Any)
         severity: ``"info"``, ``"warning"`` or ``"critical"``.
         options: ``step``, ``resolved``, and W&B's ``level`` and ``wait_duration``.
     """
+    if _auto_start and not _live:
+        _auto_start[0]()
     if _live:
         _live[-1].alert(title, text, severity, **options)
     elif not _was_called:
@@ -260,6 +262,8 @@ def __getattr__(name: str) -> Any:
         return getattr(media, name)
     if name not in ("config", "run", "summary"):
         raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
+    if _auto_start and not _live and name != "run":
+        _auto_start[0]()
     run = _live[-1] if _live else _no_run()
     return run if name == "run" else getattr(run, name)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,22 +28,40 @@ def replace_process(command: Sequence[str], environ: Mapping[str, str]) -> NoRet
     if not command:
         raise ValueError("No command was given. For example: tocsin run python train.py")
     program, *arguments = _python(command)
+    environ = {**environ, **watched(environ)}
     try:
-        os.execvpe(program, [program, *arguments], {**environ, **watched(environ)})  # noqa: S606 - the user's
+        os.execvpe(program, [program, *arguments], environ)  # noqa: S606 - the user's
     except FileNotFoundError:
         raise FileNotFoundError(f"{program}: command not found") from None
     except OSError as error:
+        if error.errno == errno.ENOEXEC:  # without an interpreter line, as shells do
+            os.execve("/bin/sh", ["sh", shutil.which(program) or program, *arguments], environ)  # noqa: S606
         raise OSError(f"{program} cannot be executed: {error.strerror}") from None
 
 
 def watched(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which Python processes load the hook."""
-    others = [one for one in environ.get("PYTHONPATH", "").split(os.pathsep) if one and one != str(SITE)]
+    """Return the variables by which Python processes load the hook.
+
+    An empty entry of ``PYTHONPATH``, as in ``:/lib``, is the current folder and is kept.
+    """
+    given = environ.get("PYTHONPATH", "")
+    others = [one for one in given.split(os.pathsep) if one != str(SITE)] if given else []
     return {"TOCSIN_AUTO": "1", "PYTHONPATH": os.pathsep.join([str(SITE), *others])}
 
 
 def _python(command: Sequence[str]) -> list[str]:
-    """Return the command, with Python in front of a Python file that is not executable."""
+    """Return the command, with Python in front of a Python file that a shell could not execute."""
     program = command[0]
-    is_script = program.endswith(".py") and Path(program).is_file() and not os.access(program, os.X_OK)
-    return [sys.executable, *command] if is_script else list(command)
+    is_script = program.endswith(".py") and Path(program).is_file()
+    if is_script and not (os.sep in program and os.access(program, os.X_OK) and _has_interpreter(program)):
+        return [sys.executable, *command]
+    return list(command)
+
+
+def _has_interpreter(program: str) -> bool:
+    """Return whether a file begins with a line that names its interpreter; true if it cannot be read."""
+    try:
+        with open(program, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return True

@@ -124,6 +124,17 @@ def test_a_script_with_its_own_watch_has_one_run(shared_tower: Tower, tmp_path: 
     assert the_run(shared_tower, "auto-own")["last_step"] == 2
 
 
+def test_what_a_script_reports_before_its_training_is_kept(shared_tower: Tower, tmp_path: Path) -> None:
+    """``tocsin.config`` and ``tocsin.alert`` start the run, as ``tocsin.log`` does."""
+    for name, call in (("config", "config.update({'lr': 0.5})"), ("alert", "alert('no data')")):
+        script = tmp_path / "early.py"
+        script.write_text(f"import tocsin\ntocsin.{call}\ntocsin.log(loss=1.0)\n")
+        execute(*RUN, "--name", f"early-{name}", sys.executable, str(script), **address(shared_tower))
+    assert the_run(shared_tower, "early-config")["config"] == {"lr": 0.5}
+    (alert,) = shared_tower.alerts(the_run(shared_tower, "early-alert")["id"])
+    assert "no data" in alert["summary"]
+
+
 def test_a_process_without_torch_imports_nothing_more() -> None:
     """Neither a dependency nor the rest of the hook."""
     script = "import sys; print(sorted(one for one in sys.modules if one.split('.')[0] in %r))"
@@ -134,10 +145,11 @@ def test_a_process_without_torch_imports_nothing_more() -> None:
     assert done.stdout.strip() == str(sorted(["tocsin", *(f"tocsin.{one}" for one in loaded)]))
 
 
-def test_the_path_of_the_script_is_its_own() -> None:
-    """The folder that ``tocsin run`` adds is not on ``sys.path``."""
-    script = "import sys; print(sys.path)"
-    assert execute(*RUN, sys.executable, "-c", script).stdout == execute(sys.executable, "-c", script).stdout
+@pytest.mark.parametrize("given", ["", ":/lib", "/lib::/more:"])
+def test_the_path_of_the_script_is_its_own(given: str) -> None:
+    """The folder that ``tocsin run`` adds is not on ``sys.path``, and the current folder stays if it is."""
+    show = (sys.executable, "-c", "import sys; print(sys.path)")
+    assert execute(*RUN, *show, PYTHONPATH=given).stdout == execute(*show, PYTHONPATH=given).stdout
 
 
 def test_another_sitecustomize_is_still_imported(tmp_path: Path) -> None:
@@ -190,6 +202,26 @@ def test_a_python_without_tocsin_says_how_to_install_it(tmp_path: Path) -> None:
     done = execute(python, str(script), **watched({}))
     assert (done.stdout, done.returncode) == ("trained\n", 0)
     assert f"{python} -m pip install tocsin" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode"),
+    [
+        ("train.py", "print('trained')", 0o644),
+        ("train.py", "print('trained')", 0o755),
+        ("train.sh", "echo trained", 0o755),
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "./"])
+def test_a_script_without_an_interpreter_line_is_run_as_in_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, mode: int, folder: str
+) -> None:
+    """A Python file by this Python, anything else by ``sh``; a file in this folder needs no ``./``."""
+    (tmp_path / name).write_text(text + "\n")
+    (tmp_path / name).chmod(mode)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert execute(*RUN, folder + name).stdout == "trained\n"
 
 
 def test_a_signal_ends_the_command_itself() -> None:

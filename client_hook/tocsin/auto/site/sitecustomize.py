@@ -20,7 +20,7 @@ class _MissingHook:
             print(f"{text}. Run: {sys.executable} -m pip install tocsin", file=sys.stderr)
 
 
-sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _FOLDER]
+sys.path[:] = [one for one in sys.path if one != _FOLDER]
 try:
     import tocsin.auto.start  # noqa: F401
 except ImportError:
