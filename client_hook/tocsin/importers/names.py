@@ -10,8 +10,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..core.run_fields import NAME_BYTES
+
 SERIES_LIMIT = 400
 """Maximum number of different names per file. Later ones are skipped and counted."""
+VALIDATION = "val/"
+"""Names that begin with it are already those of tocsin, as a mirror records them."""
 
 Alias = tuple[str, int]
 """tocsin's name, and the rank of this candidate for it: 0 is the best."""
@@ -128,6 +132,8 @@ def alias(name: str, *, evaluation: bool = False) -> Alias | None:
     """Return tocsin's name for ``name`` and its rank, or None if it is not a known signal."""
     if name.startswith("lr-"):
         return _group(_LR_OF.match(name))
+    if name.startswith(VALIDATION):
+        return _own(name), 0
     plain = normal(name)
     if evaluation:
         return _metric(plain, 0)
@@ -272,9 +278,12 @@ class Naming:
 
 
 _OURS = re.compile(r"^(loss|loss_n|grad_norm|scale|lr|skipped|stepped|found_inf|step_time)(/|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+"""Characters that the server accepts in no name."""
 
 
 def _own(name: str) -> str:
-    """Return the file's own name, with a prefix if it would look like one of tocsin's."""
-    name = re.sub(r"\s+", "_", name.strip())[:200]
-    return f"logged/{name}" if _OURS.match(name) else name
+    """Return the file's own name, as a mirror records it; with a prefix if it looks like one of tocsin's."""
+    name = _CONTROL.sub(" ", name).strip()
+    name = f"logged/{name}" if _OURS.match(name) else name
+    return name.encode("utf-8", "replace")[:NAME_BYTES].decode("utf-8", "ignore")

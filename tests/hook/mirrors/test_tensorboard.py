@@ -18,6 +18,8 @@ from tests.conftest import Tower
 from tests.hook.auto.test_start import RUN, address, execute, the_run
 from tests.hook.captured import watched
 from tocsin import mirrors
+from tocsin.importers import LogRecord
+from tocsin.importers.folder import runs_in
 from tocsin.mirrors import options
 from tocsin.mirrors.feed import feed
 from tocsin.mirrors.write_back import AlertWriter
@@ -90,6 +92,18 @@ def test_the_files_are_those_without_tocsin(tmp_path: Path) -> None:
     with watched():
         log(tmp_path / "watched")
     assert read(tmp_path / "alone") == read(tmp_path / "watched")
+
+
+def test_imported_files_have_the_names_of_the_mirror(tmp_path: Path) -> None:
+    """Spaces, capitals and signs are kept."""
+    tags = ("Tokens per Second", "val/Top 1 (%)", "opt state/é")
+    with watched() as (_, outbox), SummaryWriter(str(tmp_path)) as writer:
+        for tag in tags:
+            writer.add_scalar(tag, 1.0, 0)
+    found: list[Any] = list(runs_in(tmp_path))
+    (run,) = found
+    imported = [name for item in run.items() if isinstance(item, LogRecord) for name in item.values]
+    assert sorted(imported) == sorted(name for record in outbox.records for name in record if name in tags)
 
 
 def test_an_exception_is_tensorboards_own(tmp_path: Path) -> None:

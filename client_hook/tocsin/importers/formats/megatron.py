@@ -62,7 +62,7 @@ def _fields(text: str) -> dict[str, float]:
         key = name.lower()
         known = text_number(value)
         if known is not None and key not in _LEFT:
-            values[_NAMES.get(key, key.replace(" ", "_"))] = known
+            values[_NAMES.get(key, key)] = known
     return values
 
 
