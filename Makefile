@@ -16,8 +16,8 @@
 #   make flame        the flame graphs of the hook in docs/img, sampled by py-spy
 #   make bench-detection LOGS=folder ALGOPERF=folder   what the rules catch in labeled logs, and raise on healthy ones
 #   make real-trainers   trains with each framework, writes the table of docs/reference/frameworks.md
-#                        (FRAMEWORKS='Ignite, Ultralytics YOLO': only these rows; COST=--cost: only the
-#                        cost per step)
+#                        (FRAMEWORKS='Ignite, Ultralytics YOLO': only these rows; COST=--cost: no row,
+#                        prints what the hook adds to a step)
 #   make screenshots  the pictures of docs/img, taken from the running demo
 #   make animation    the animated picture of README.md, recorded from the running demo
 

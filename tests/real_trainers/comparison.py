@@ -50,9 +50,10 @@ class Cost(NamedTuple):
     pairs: list[tuple[float, float]]
 
     def __str__(self) -> str:
-        """Return the median difference of a pair, and the median time without the hook."""
-        added = 1e3 * median(watched - plain for plain, watched in self.pairs)
-        return f"{added:.2f} to {1e3 * median(plain for plain, _ in self.pairs):.2f} ms"
+        """Return the ratio of the two as its median and range, and the median time without the hook."""
+        ratios = sorted(watched / plain for plain, watched in self.pairs)
+        plain_ms = 1e3 * median(plain for plain, _ in self.pairs)
+        return f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}) x {plain_ms:.2f} ms"
 
 
 class NotInstalledError(AssertionError):

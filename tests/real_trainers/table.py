@@ -1,7 +1,7 @@
 """Train with frameworks and write the comparison into docs/reference/frameworks.md.
 
 ``python -m tests.real_trainers.table "Ignite, Lightning Fabric"`` writes only the rows of these.
-``--cost`` measures only the cost per step; otherwise that column is kept.
+``--cost`` writes no row, and prints what the hook adds to a step, for docs/internals/overhead.md.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ PAGE = ROOT / "docs" / "reference" / "frameworks.md"
 BEGIN, END = "<!-- table: make real-trainers -->", "<!-- end of the table -->"
 HEADINGS = ["Framework", "Version", "Steps", "Loss", "Gradient norm", "Learning rate", "Loss scale"]
 HEADINGS += ["Config", "Planned steps", "Epochs", "Evaluations", "Two ranks", "Weights", "Fault caught"]
-HEADINGS += ["Cost per step", "Notes"]
-COST = HEADINGS.index("Cost per step")
+HEADINGS += ["Notes"]
 NONE = "–"
 
 
@@ -37,8 +36,8 @@ def trainers() -> Iterator[type[RealTrainer]]:
         )
 
 
-def row(trainer: type[RealTrainer], compared: Comparison, kept: list[str] | None) -> list[str]:
-    """Return the cells of one framework; the cost per step is kept."""
+def row(trainer: type[RealTrainer], compared: Comparison) -> list[str]:
+    """Return the cells of one framework."""
     steps = compared.recorded("healthy").steps()
     recorded = "equal" if steps == list(range(len(compared.own("healthy")["loss"]))) else "differ"
     rule, step = trainer.caught
@@ -55,7 +54,6 @@ def row(trainer: type[RealTrainer], compared: Comparison, kept: list[str] | None
         ranks(trainer, compared),
         "identical" if all(map(compared.weights_are_equal, compared.logs["plain"])) else "differ",
         f"`{rule}`, step {step}" if caught else "no",
-        kept[COST] if kept else NONE,
         trainer.notes or NONE,
     ]
 
@@ -107,25 +105,20 @@ def ranks(trainer: type[RealTrainer], compared: Comparison) -> str:
     return "one run" if run.ranks == {(1, 0), (1, 1)} else f"{sorted(run.ranks)}"
 
 
-def costed(compared: Comparison, kept: list[str] | None) -> list[str]:
-    """Return the cells of a row with the cost per step, measured now."""
-    if kept is None:
-        raise SystemExit(f"{compared.training} has no row yet. Run the command without --cost first.")
-    cells = kept.copy()
-    cells[COST] = str(compared.cost())
-    return cells
-
-
-def rows(tower: Tower, folder: Path, framework: str, *, is_cost: bool = False) -> Iterator[list[str]]:
+def rows(tower: Tower, folder: Path, framework: str) -> Iterator[list[str]]:
     """Train with one framework; yield its cells, and those of the others as they are."""
     present = {cells[0]: cells for cells in cells_of(PAGE.read_text("utf-8"))}
     for trainer in trainers():
-        kept = present.get(trainer.framework)
         if trainer.framework == framework:
-            compared = Comparison(tower, trainer.training, folder, trainer.packages)
-            yield costed(compared, kept) if is_cost else row(trainer, compared, kept)
-        elif kept is not None:
-            yield kept
+            yield row(trainer, Comparison(tower, trainer.training, folder, trainer.packages))
+        elif trainer.framework in present:
+            yield present[trainer.framework]
+
+
+def cost(tower: Tower, folder: Path, framework: str) -> str:
+    """Train with one framework in pairs, without and with the hook; return what the hook adds, as words."""
+    (trainer,) = (one for one in trainers() if one.framework == framework)
+    return f"{framework}: {Comparison(tower, trainer.training, folder, trainer.packages).cost()}"
 
 
 def cells_of(page: str) -> list[list[str]]:
@@ -162,12 +155,15 @@ def write(cells: Iterable[list[str]]) -> None:
 
 
 def main() -> None:
-    """Replace the table of the page, or the rows of the frameworks that are named."""
+    """Replace the table of the page, or the rows of the frameworks that are named, or print their cost."""
     is_cost = "--cost" in sys.argv
     names = wanted(" ".join(word for word in sys.argv[1:] if word != "--cost"))
     with tempfile.TemporaryDirectory() as name, tower_in(Path(name)) as tower:
         for framework in names:
-            write(list(rows(tower, Path(name), framework, is_cost=is_cost)))
+            if is_cost:
+                print(cost(tower, Path(name), framework), flush=True)
+            else:
+                write(list(rows(tower, Path(name), framework)))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def test_an_unknown_name_is_refused() -> None:
         wanted("Ignite, YOLO")
 
 
-def test_the_cost_is_the_median_difference_of_a_pair() -> None:
+def test_the_cost_is_the_ratio_within_a_pair() -> None:
     """Both trainings of a pair run under the same load."""
-    assert str(Cost([(0.001, 0.0012), (0.002, 0.0029), (0.003, 0.0033)])) == "0.30 to 2.00 ms"
+    cost = Cost([(0.001, 0.0012), (0.002, 0.0026), (0.003, 0.0033)])
+    assert str(cost) == "1.20 (1.10 to 1.30) x 2.00 ms"
