@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser import terminal_pictures
+from tests.browser import notebook_picture, terminal_pictures
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "img"
 PATIENCE_MS = 600_000
@@ -161,6 +161,7 @@ def take(login: str) -> None:
             picture(browser, login, theme)
         phone(browser, login)
         terminal_pictures.take(browser, login, IMAGES)
+        notebook_picture.take(browser, login, IMAGES)
 
 
 @contextmanager
