@@ -59,6 +59,17 @@ def test_a_metric_that_is_logged_late_appears(
         tab.page.locator('[data-series="val_loss"]').wait_for(timeout=30_000)
 
 
+def test_a_page_that_is_opened_before_its_run_begins_shows_it(
+    shared_tower: Any, visit: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The hook prints the address before it is connected, and a busy server may take a while."""
+    tab = visit(shared_tower, None)
+    tab.page.goto(f"{shared_tower.base}/runs/r_late_again")
+    tab.page.get_by_role("heading", name="There is no such run").wait_for()
+    with shared_tower.training("-c", LATE.replace("r_late", "r_late_again"), str(tmp_path / "never")):
+        tab.page.locator('[data-series="loss"] .plot .xy').first.wait_for()
+
+
 def test_without_a_zoom_the_whole_run_is_shown(
     shared_tower: Any, visit: Callable[..., Any], steady: str
 ) -> None:

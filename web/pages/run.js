@@ -29,6 +29,9 @@ import { Navigation } from "./run/navigation.js";
 /** How often data that the socket doesn't carry (writers, environment) is refreshed. */
 const REFRESH_MS = 15_000;
 
+/** How often a run that does not exist yet is looked for: its address is printed before it has connected. */
+const ABSENT_MS = 3_000;
+
 /** The page appears after this time also without the details of the run. */
 const OPENING_MS = 2_000;
 
@@ -243,6 +246,8 @@ class RunPage {
     this.stopPaper?.();
     clearInterval(this.ticker);
     clearInterval(this.refresher);
+    clearInterval(this.absent);
+    this.absent = undefined;
     if (this.onkey) document.removeEventListener("keydown", this.onkey);
     if (this.ontheme) removeEventListener("themechange", this.ontheme);
     this.data.close();
@@ -316,11 +321,18 @@ class RunPage {
       notice(
         "There is no such run",
         `No run has the id ${this.id}.`,
-        "It may have been deleted, or it is on another server.",
+        "It may have been deleted, or it is on another server. If it is just starting, it appears here.",
         el("a.btn.primary", { href: "/" }, "All runs"),
       ),
     );
     this.close();
+    this.absent = setInterval(() => void this.#lookAgain(), ABSENT_MS);
+  }
+
+  async #lookAgain() {
+    if (document.hidden) return;
+    const found = await this.app.api.run(this.id).catch(() => null);
+    if (found && this.absent) location.reload();
   }
 
   #alertsChanged() {
