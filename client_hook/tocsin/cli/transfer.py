@@ -50,26 +50,36 @@ def import_(options: argparse.Namespace) -> int:
     from ..importers.folder import skipped_text
     from .import_logs import Outcome, import_runs, summary
 
-    if isinstance(options.path, Path) and not options.path.exists():
-        print(f"tocsin: there is no file or folder {options.path}", file=sys.stderr)
-        return 2
+    for root in options.path:
+        if isinstance(root, Path) and not root.exists():
+            print(f"tocsin: there is no file or folder {root}", file=sys.stderr)
+            return 2
     found: list[Outcome] = []
-    skipped: list[Path] = []
+    empty, notes = list["Path | Address"](), list[Outcome]()
     with progress("Importing", unit="records") as bar, _without_warnings():
         destination = _destination(options, spool=False)
-        for outcome in import_runs(options.path, destination, options.project, bar.advance, skipped):
-            found.append(outcome)
-            if not options.json:
-                bar.print(partial(print_result, outcome.delivered, outcome.text))
+        for root in options.path:
+            before, skipped = len(found), list[Path]()
+            for outcome in import_runs(root, destination, options.project, bar.advance, skipped):
+                found.append(outcome)
+                if not options.json:
+                    bar.print(partial(print_result, outcome.delivered, outcome.text))
+            if len(found) == before:
+                empty.append(root)
+            if skipped:
+                notes.append(Outcome(root, None, skipped_text(root, skipped)))
+            if found and found[-1].is_refused and not any(one.delivered for one in found):
+                break
     if not options.json:
-        what = "log of a known format" if isinstance(options.path, Path) else "run"
-        for line in summary(found) if found else [f"No {what} in {options.path}."]:
+        for line in [*summary(found), *map(_nothing_in, empty)]:
             print(line, flush=True)
-    if skipped:
-        found.append(Outcome(options.path, None, skipped_text(options.path, skipped)))
-        if not options.json:
-            print_result(None, found[-1].text)
-    return _ended(options, [_imported(outcome) for outcome in found])
+        for note in notes:
+            print_result(None, note.text)
+    return _ended(options, [_imported(outcome) for outcome in (*found, *notes)])
+
+
+def _nothing_in(root: Path | Address) -> str:
+    return f"No {'log of a known format' if isinstance(root, Path) else 'run'} in {root}."
 
 
 def _place(text: str) -> Path | Address:
@@ -233,9 +243,10 @@ def add_commands(commands: Commands) -> None:
     imported = command(commands, "import", import_)
     imported.add_argument(
         "path",
+        nargs="+",
         type=_place,
         metavar="PATH",
-        help="a log file, a folder that is searched for runs, or wandb://ENTITY/PROJECT[/RUN]",
+        help="log files, folders that are searched for runs, or wandb://ENTITY/PROJECT[/RUN]",
     )
     imported.add_argument(
         "--project", help="project of the runs; default: the tracker's, or the folder's name"

@@ -11,6 +11,10 @@ from .errors import ApiError, NotFoundError, RejectedError, TokenError, Unreacha
 from .exchange import REPEATED, Answer, Request
 
 T = TypeVar("T")
+NO_ANSWER = (
+    "Is the server running? Set TOCSIN_URL, or pass url= or --url; `tocsin doctor` checks the connection."
+)
+WITHOUT_TLS = "This address speaks HTTP without TLS: begin it with http:// instead of https://."
 _lock = threading.Lock()
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -57,9 +61,7 @@ class AnswerChecks:
         if 200 <= status < 300:
             return
         if not status:
-            advice = (
-                "Is the server running? Set TOCSIN_URL or pass url=; `tocsin doctor` checks the connection."
-            )
+            advice = WITHOUT_TLS if "WRONG_VERSION_NUMBER" in answer.failure else NO_ANSWER
             raise UnreachableError(f"No answer from {self._base}: {answer.failure}. {advice}")
         detail = _problem(answer).detail or f"{self._base}{request.target}"
         if status in (401, 403):
@@ -80,7 +82,7 @@ class AnswerChecks:
         else:
             what = f"{self._base} needs a token (401), and none is set."
         command = f"tocsin-server token create NAME --scope {scope}"
-        return f"{what} Run `{command}` on the server, then set TOCSIN_TOKEN or pass token=."
+        return f"{what} Run `{command}` on the server, then set TOCSIN_TOKEN, or run `tocsin login`."
 
 
 def _problem(answer: Answer) -> _Problem:

@@ -404,5 +404,7 @@ def written(body: Iterator[bytes], place: Path, advance: Callable[[int], object]
                 if advance is not None:
                     advance(len(piece))
         part.replace(place)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no folder {place.parent}.") from None
     finally:
         part.unlink(missing_ok=True)

@@ -116,6 +116,17 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
     assert names == {"a/train", "b/train"}
 
 
+def test_several_paths_are_imported_as_a_shell_lists_them(
+    server: IngestServer, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one summary; a path that is listed twice adds nothing."""
+    (log.parent / "other.csv").write_text(TEXT)
+    paths = [str(log.parent / name) for name in ("train.csv", "other.csv", "train.csv")]
+    assert main(["import", "--url", server.url, *paths]) == 0
+    assert len(server.writers) == 2
+    assert capsys.readouterr().out.splitlines()[-1].startswith("3 runs, 1 already imported")
+
+
 def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The import fails with the reason, also for a file of an unknown format."""
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
