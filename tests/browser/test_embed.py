@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_embedded"
+DARK = "rgb(17, 24, 27)"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def snippet(tab: Any) -> str:
 
 
 def test_another_page_shows_the_chart_without_a_login(tab: Any, chromium: Browser, tmp_path: Path) -> None:
-    """In its iframe is the picture; nothing is written to the console, and no script may run there."""
+    """In its iframe is the drawing; nothing is written to the console, and no script may run there."""
     pasted = snippet(tab)
     context = chromium.new_context()
     page, written = context.new_page(), list[str]()
@@ -52,11 +53,30 @@ def test_another_page_shows_the_chart_without_a_login(tab: Any, chromium: Browse
     (tmp_path / "wiki.html").write_text(pasted)
     with serving(tmp_path) as base:
         page.goto(f"{base}/wiki.html")
-        picture = page.frame_locator("iframe").locator("img")
-        picture.wait_for()
-        expect(picture).to_have_attribute("alt", "loss of embedded <b>, last step 39")
-        assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400
+        drawing = page.frame_locator("iframe").get_by_role("img", name="loss of embedded <b>, last step 39")
+        drawing.wait_for()
+        assert drawing.evaluate("svg => svg.getBoundingClientRect().width > 250")
     assert written == []
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("system", "asked", "background"),
+    [
+        ("dark", "", DARK),
+        ("light", "", "rgb(255, 255, 255)"),
+        ("light", "dark", DARK),
+    ],
+)
+def test_an_embedded_chart_follows_the_theme(
+    system: Any, asked: str, background: str, shared_tower: Any, run: str, chromium: Browser
+) -> None:
+    """That of the reader's system, unless the address contains one."""
+    path = shared_tower.post(f"/runs/{run}/embed", {"series": "loss"})["path"]
+    context = chromium.new_context(color_scheme=system)
+    page = context.new_page()
+    page.goto(f"{shared_tower.base}{path}&theme={asked}")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
     context.close()
 
 

@@ -129,7 +129,7 @@ def test_an_embedded_chart_is_shown_and_its_link_listed(fox: Firefox, trained: A
     """The page of the link draws the chart; the settings list it."""
     made = trained.post(f"/runs/{RUN}/embed", {"series": "loss", "days": 1})
     opened(fox, f"{trained.base}{made['path']}")
-    fox.until("document.images[0]?.naturalWidth > 400")
+    fox.until("document.querySelector('figure > svg path')?.getTotalLength() > 400")
     opened(fox, f"{trained.base}/settings")
     fox.until("document.querySelector('[data-embed]')")
     assert fox.said == []

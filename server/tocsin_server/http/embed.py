@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, Response
 from tocsin_server.core.embed_links import is_embed_signed, read_chart
 from tocsin_server.core.formula import FormulaError
 from tocsin_server.http.api.embedded_chart import ChartOfRun
+from tocsin_server.http.embedded_drawing import STYLE as DRAWING_STYLE
 from tocsin_server.http.services import services_of
 from tocsin_server.store.embed_links import read_link
 
@@ -29,11 +30,17 @@ FRESH_S = 10.0
 KEPT = 64
 STYLE = "".join(
     (
-        "body{margin:0;background:#fff;color:#11181b;font:16px sans-serif}p,pre{margin:8px}",
-        "img{display:block;width:100%;height:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}",
-        "table{border-collapse:collapse}th,td{padding:4px 8px;border:1px solid #dee2e8;text-align:left}",
+        ":root{color-scheme:light dark}:root[data-theme=light]{color-scheme:light}",
+        ":root[data-theme=dark]{color-scheme:dark}",
+        "body{margin:0;background:light-dark(#fff,#11181b);color:light-dark(#13201c,#e3ebe8);",
+        "font:14px/1.4 ui-sans-serif,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}",
+        "p,pre{margin:8px}img{display:block;width:100%;height:100vh;object-fit:contain}",
+        "pre{white-space:pre-wrap;overflow-wrap:anywhere}table{border-collapse:collapse}",
+        "th,td{padding:4px 8px;border:1px solid light-dark(#dde1db,#223036);text-align:left}",
+        DRAWING_STYLE,
     )
 )
+THEMES = ("light", "dark")
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -51,7 +58,7 @@ HEADERS = {
     "cross-origin-resource-policy": "cross-origin",
 }
 PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en"{theme}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -101,8 +108,12 @@ def embed(
     series: str = "",
     until: str = "",
     signature: str = "",
+    theme: str = "",
 ) -> Response:
-    """Return the chart that the link is for. A cookie or token of the reader is ignored."""
+    """Return the chart that the link is for. A cookie or token of the reader is ignored.
+
+    ``theme``, which is not signed, is light or dark; otherwise that of the reader's system.
+    """
     services = services_of(request)
     if not is_embed_signed(services.delivery.key, link, run, series, until, signature, time.time()):
         return _page("This link is invalid or has expired.", 403)
@@ -114,10 +125,16 @@ def embed(
         return _page("This run no longer exists.", 404)
     shown = ChartOfRun(services.reader, stored, read_chart(series))
     content = request.app.state.embedded.of(series, shown)
-    return _page(shown.title if content else f"{shown.title}: no values yet.", 200, content or "")
+    return _page(shown.title if content else f"{shown.title}: no values yet.", 200, content or "", theme)
 
 
-def _page(title: str, status: int, content: str = "") -> HTMLResponse:
+def _page(title: str, status: int, content: str = "", theme: str = "") -> HTMLResponse:
     shown = html.escape(title)
-    body = PAGE.format(title=shown, style=STYLE, refresh=REFRESH_S, content=content or f"<p>{shown}</p>")
+    body = PAGE.format(
+        title=shown,
+        theme=f' data-theme="{theme}"' if theme in THEMES else "",
+        style=STYLE,
+        refresh=REFRESH_S,
+        content=content or f"<p>{shown}</p>",
+    )
     return HTMLResponse(body, status_code=status, headers=HEADERS)

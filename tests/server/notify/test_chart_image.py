@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tocsin_server.notify.chart_image import ALARM, COLORS, EDGE, HEIGHT, LINE, RAIL, WIDTH, Curve, draw
+from tocsin_server.notify.chart_image import ALARM, EDGE, HEIGHT, LINE, RAIL, WIDTH, Curve, draw
 
 
 def drawn(values: list[float], onset: float | None = None) -> Image.Image:
@@ -57,17 +57,3 @@ def test_it_is_small() -> None:
     assert body[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", body[16:24]) == (WIDTH, HEIGHT)
     assert len(body) < 50_000
-
-
-def test_several_curves_share_the_axes() -> None:
-    """A second curve has a color of its own, and the range is that of both."""
-    steps = np.arange(50.0)
-    flat, high = np.full(50, 1.0), np.full(50, 9.0)
-    fine = [False] * 50
-    body = draw("a", Curve(steps, flat, flat, fine), None, [("b", Curve(steps, high, high, fine))])
-    image = Image.open(io.BytesIO(body)).convert("RGB")
-    rows = {
-        color: [y for y in range(HEIGHT) if image.getpixel((WIDTH // 2, y)) == color] for color in COLORS[:2]
-    }
-    assert max(rows[COLORS[1]]) < min(rows[COLORS[0]])
-    assert min(rows[COLORS[0]]) > HEIGHT - EDGE - RAIL

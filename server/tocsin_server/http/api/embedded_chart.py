@@ -1,4 +1,4 @@
-"""What an embedded chart shows, as HTML: a picture, or an object that the script logged."""
+"""What an embedded chart shows, as HTML: a drawing, or an object that the script logged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tocsin_server.core.formula import read_formula
 from tocsin_server.core.models import RunEvent
 from tocsin_server.http.api.media import MOST, content_of, is_media, picture_type
 from tocsin_server.http.computed_curves import aligned, formula_curve, spread_curve
-from tocsin_server.notify.chart_image import Curve, curve_of, draw, draw_bars, draw_points
+from tocsin_server.http.embedded_drawing import draw_bars, draw_lines, draw_points
+from tocsin_server.notify.chart_image import Curve, curve_of
 from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.results import SeriesLayer, StoredRun
 
@@ -60,32 +61,35 @@ class ChartOfRun:
         answer = self.reader.series(self.run.id, names, buckets=BUCKETS)
         layers = [answer.series.get(name, []) for name in names]
         if self.chart.kind == "scatter":
-            image = self._points(layers)
-        elif formula:
-            image = self._lines([formula_curve(layers, formula.value)], [""])
-        elif self.chart.kind == "spread":
-            image = self._lines([spread_curve(layers[0])], [""])
-        else:
-            image = self._lines([curve_of(each[0]) if each else None for each in layers], names)
-        label = f"{self.title}, last step {self.run.last_step}"
-        return None if image is None else _image(image, "image/png", label)
+            return self._points(layers)
+        if formula:
+            return self._lines([formula_curve(layers, formula.value)], [""])
+        if self.chart.kind == "spread":
+            return self._lines([spread_curve(layers[0])], [""])
+        return self._lines([curve_of(each[0]) if each else None for each in layers], names)
 
-    def _lines(self, curves: list[Curve | None], names: list[str]) -> bytes | None:
-        drawn = [(name, each) for name, each in zip(names, curves, strict=True) if each and each.step.size]
-        if not drawn:
+    @property
+    def _head(self) -> str:
+        return f"{self.chart.title} · {self.run.name}"
+
+    @property
+    def _label(self) -> str:
+        return f"{self.title}, last step {self.run.last_step}"
+
+    def _lines(self, curves: list[Curve | None], names: list[str]) -> str | None:
+        lines = [(name, each) for name, each in zip(names, curves, strict=True) if each and each.step.size]
+        if not lines:
             return None
-        (name, first), *beside = drawn
-        head = f"{self.run.name} · {name}" if beside else f"{self.chart.title} · {self.run.name}"
-        return draw(head, first, None, beside, log="y" in self.chart.log)
+        head = self.run.name if len(lines) > 1 else self._head
+        return draw_lines(head, lines, self._label, log="y" in self.chart.log)
 
-    def _points(self, layers: list[list[SeriesLayer]]) -> bytes | None:
+    def _points(self, layers: list[list[SeriesLayer]]) -> str | None:
         found = aligned(layers)
         if found is None:
             return None
         across, up = self.chart.names
         x, y = found[1]
-        title = f"{self.chart.title} · {self.run.name}"
-        return draw_points(title, x.values, y.values, (across, up), self.chart.log)
+        return draw_points(self._head, x.values, y.values, (across, up), self.chart.log, self._label)
 
     def _object(self) -> str | None:
         """Return the newest object that the script logged under the name."""
@@ -108,8 +112,7 @@ class ChartOfRun:
         if kind == "histogram":
             found = json.loads(body)
             counts, (low, high) = [int(count) for count in found["counts"]], _range_of(found)
-            title = f"{self.chart.title} · {self.run.name}"
-            return _image(draw_bars(title, counts, low, high, log="y" in self.chart.log), "image/png", label)
+            return draw_bars(self._head, counts, low, high, label, log="y" in self.chart.log)
         if kind == "image":
             return _image(body, picture_type(body), label)
         shown = _table(json.loads(body)) if kind == "table" else f"<pre>{html.escape(body.decode())}</pre>"
