@@ -24,10 +24,10 @@ test("names are escaped and repeated in the address, never joined", async () => 
   await api.series("a/b?c", ["loss", "val/a,b"], { from: 1.7, to: 9.2, buckets: 500 });
   assert.equal(
     asked[0],
-    "/api/v1/runs/a%2Fb%3Fc/series?names=loss&names=val%2Fa%2Cb&from=1&to=10&buckets=500&without=first",
+    "/api/v1/runs/a%2Fb%3Fc/series?names=loss&names=val%2Fa%2Cb&from=1&to=10&buckets=500&chart=true",
   );
   await api.series("r", ["a,b"], { from: null, to: null });
-  assert.equal(asked[1], "/api/v1/runs/r/series?names=a%2Cb&names=a%2Cb&without=first");
+  assert.equal(asked[1], "/api/v1/runs/r/series?names=a%2Cb&names=a%2Cb&chart=true");
 });
 
 test("an error keeps the server's message", async () => {

@@ -9,6 +9,11 @@ test("every float64 is decoded bit for bit, including NaN and Inf", () => {
   values.forEach((value, i) => assert.ok(Object.is(out[i], value), `${value} came out as ${out[i]}`));
 });
 
+test("float32 values are decoded too", () => {
+  const bdata = btoa(String.fromCharCode(...new Uint8Array(new Float32Array([0.5, NaN, -Infinity]).buffer)));
+  assert.deepEqual([...unpack({ dtype: "f4", bdata })], [0.5, NaN, -Infinity]);
+});
+
 test("the API's number words are parsed, everything else is missing", () => {
   assert.ok(Number.isNaN(number("NaN")));
   assert.deepEqual(
@@ -19,6 +24,6 @@ test("the API's number words are parsed, everything else is missing", () => {
 });
 
 test("a wrong type or truncated array is rejected with what was expected", () => {
-  assert.throws(() => unpack({ dtype: "f4", bdata: "" }), /expected dtype "f8", got "f4"/);
+  assert.throws(() => unpack({ dtype: "i4", bdata: "" }), /expected dtype "f4" or "f8", got "i4"/);
   assert.throws(() => unpack({ dtype: "f8", bdata: btoa("abc") }), /multiple of 8 bytes, got 3/);
 });

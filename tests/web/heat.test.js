@@ -15,9 +15,8 @@ test("a matrix is decoded row by row, including NaN and Inf", () => {
   assert.deepEqual([...values].map(cellKind), ["value", "nan", "value", "inf", "none", "zero"]);
 });
 
-test("a wrong type or truncated matrix is rejected with what was expected", () => {
-  assert.throws(() => unpackMatrix(packed([1, 2, 3], 2, 2)), /expected 16 bytes, got 12/);
-  assert.throws(() => unpackMatrix({ ...packed([1], 1, 1), dtype: "f8" }), /expected dtype "f4"/);
+test("a truncated matrix is rejected with what was expected", () => {
+  assert.throws(() => unpackMatrix(packed([1, 2, 3], 2, 2)), /expected 4 values, got 3/);
   assert.equal(unpackMatrix(packed([], 0, 0)).values.length, 0);
 });
 

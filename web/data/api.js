@@ -133,7 +133,7 @@ export class Api extends Http {
    */
   series(id, names, { from, to, buckets, logFrom = null }, signal) {
     const window = { from: floor(from), to: ceil(to), buckets, log_from: logFrom };
-    const asked = query({ names: repeated(names), ...window, without: "first" });
+    const asked = query({ names: repeated(names), ...window, chart: "true" });
     return this.ask(`/runs/${encodeURIComponent(id)}/series${asked}`, { signal });
   }
 

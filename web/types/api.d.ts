@@ -23,7 +23,7 @@ type RunEvent = Schemas["EventRow"];
 type RecordRow = Schemas["Record"];
 type Session = Schemas["SessionAnswer"];
 
-type Packed = Schemas["Packed"];
+type Packed = Schemas["Column"];
 type Positions = "x" | "x1" | "t" | "n";
 /** Positions that several layers share are unpacked once. */
 type WireLayer = Pick<Schemas["Layer"], "attempt" | "rank"> &

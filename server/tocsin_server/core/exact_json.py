@@ -48,12 +48,12 @@ def parse_number(value: float | str) -> float:
     return float(value)
 
 
-def packed(values: np.ndarray[Any, Any]) -> dict[str, str]:
-    """Return ``values`` [n] as Plotly's typed array; every dtype is converted to f8."""
+def packed(values: np.ndarray[Any, Any], dtype: str = "f8") -> dict[str, str]:
+    """Return ``values`` [n] as Plotly's typed array; every dtype is converted to f8, or to ``dtype``."""
     import numpy as np
 
-    little = np.ascontiguousarray(values, dtype="<f8")
-    return {"dtype": "f8", "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
+    little = np.ascontiguousarray(values, dtype=f"<{dtype}")
+    return {"dtype": dtype, "bdata": base64.b64encode(little.tobytes()).decode("ascii")}
 
 
 def plain(value: Any, levels: int = CUT) -> Any:

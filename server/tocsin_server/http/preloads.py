@@ -47,4 +47,4 @@ def _requests(path: str, query: str) -> Iterator[tuple[str, str]]:
 
 def _series(run: str, buckets: int) -> str:
     names = [("names", name) for name in (*VITAL_SIGNS, "skipped")]
-    return f"/runs/{run}/series?{urlencode([*names, ('buckets', buckets), ('without', 'first')])}"
+    return f"/runs/{run}/series?{urlencode([*names, ('buckets', buckets), ('chart', 'true')])}"

@@ -1,29 +1,26 @@
 /** Gradient norms by layer and step: decoding, shades on a log scale, and the first non-finite value. */
 
+import { unpack } from "../exact.js";
+
 /**
  * @typedef {{ run: string, series: string, layers: string[], parameters: number[], steps: number[], attempts:
- *   number[], ranks: number[], why: string[], source: string[], norms: { dtype: string, bdata: string, shape:
+ *   number[], ranks: number[], why: string[], source: string[], norms: Packed & { shape:
  *   string }, all_series: string[], truncated: boolean }} LayersAnswer
  * @typedef {"none" | "zero" | "nan" | "inf" | "value"} CellKind none: no gradient
  */
 
 /**
- * Decode a packed float32 matrix, row by row.
+ * Decode a packed matrix, row by row.
  *
  * @param {LayersAnswer["norms"]} packed
  * @returns {{ rows: number, columns: number, values: Float64Array }}
  */
 export function unpackMatrix({ dtype, bdata, shape }) {
-  if (dtype !== "f4") throw new TypeError(`matrix: expected dtype "f4", got "${dtype}"`);
   const [rows = 0, columns = 0] = shape.split(",").map(Number);
-  const text = atob(bdata);
-  if (text.length !== rows * columns * 4) {
-    throw new RangeError(`matrix: expected ${rows * columns * 4} bytes, got ${text.length}`);
+  const values = unpack({ dtype, bdata });
+  if (values.length !== rows * columns) {
+    throw new RangeError(`matrix: expected ${rows * columns} values, got ${values.length}`);
   }
-  const view = new DataView(new ArrayBuffer(text.length));
-  const values = new Float64Array(rows * columns);
-  for (let i = 0; i < text.length; i++) view.setUint8(i, text.charCodeAt(i));
-  for (let i = 0; i < values.length; i++) values[i] = view.getFloat32(i * 4, true);
   return { rows, columns, values };
 }
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import Annotated, Any, Literal, NotRequired
 
+import numpy as np
 from fastapi import Query
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
+from tocsin_server.core.exact_json import packed
+from tocsin_server.core.models import F64
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import WHOLE, Names, Real, names_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import Packed, row_of
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import services_of
 from tocsin_server.store.results import SeriesAnswer, SeriesLayer
 from tocsin_server.store.run_rows import is_there
@@ -22,7 +25,16 @@ router = resource("series")
 
 VITAL_SIGNS = ["loss", "grad_norm", "scale", "lr"]
 FEWEST, MOST = 50, 8192
-WITHOUT = "A column of buckets to leave out; charts of lines do not need the first value."
+CHART = "For a chart of lines: buckets lack `first`, and have 32 bits (`f4`) where a chart looks the same."
+VISIBLE = 2.0**-12
+"""Part of a bucket's range that a chart shows: less than a pixel."""
+
+
+class Column(TypedDict):
+    """An array in Plotly's format: ``bdata`` is base64 of little-endian values, ``f4`` only for a chart."""
+
+    dtype: Literal["f4", "f8"]
+    bdata: str
 
 
 class Layer(TypedDict):
@@ -33,19 +45,19 @@ class Layer(TypedDict):
 
     attempt: int
     rank: int
-    x: Packed
-    x1: Packed
-    t: Packed
-    first: NotRequired[Packed]
-    n: Packed
-    nan: Packed
-    pinf: Packed
-    ninf: Packed
+    x: Column
+    x1: Column
+    t: Column
+    first: NotRequired[Column]
+    n: Column
+    nan: Column
+    pinf: Column
+    ninf: Column
     exact: bool
-    min: NotRequired[Packed]
-    max: NotRequired[Packed]
-    mean: NotRequired[Packed]
-    last: NotRequired[Packed]
+    min: NotRequired[Column]
+    max: NotRequired[Column]
+    mean: NotRequired[Column]
+    last: NotRequired[Column]
 
 
 class SeriesReply(TypedDict):
@@ -71,7 +83,7 @@ def series(
     buckets: Annotated[int, Query(ge=FEWEST, le=MOST), WHOLE] = 2000,
     x: Literal["step", "time"] = "step",
     log_from: Real | None = None,
-    without: Annotated[Literal["first"] | None, Query(description=WITHOUT)] = None,
+    chart: Annotated[bool, Query(description=CHART)] = False,
 ) -> ExactJSON:
     """Return series of a run between two steps (times in Unix ms if x is time), at most ``buckets`` items.
 
@@ -88,10 +100,9 @@ def series(
         run_id, wanted, start=start, stop=stop, buckets=buckets, x=x, log_from=log_from
     )
     reply = series_reply(answer)
-    if without:
+    if chart:
         for layer in chain.from_iterable(reply["series"].values()):
-            if not layer["exact"]:
-                del layer[without]
+            _shorten(layer)
     return ExactJSON(reply)
 
 
@@ -107,3 +118,23 @@ def _layer(layer: SeriesLayer) -> dict[str, Any]:
     if not layer.exact:
         reply |= {"min": layer.min, "max": layer.max, "mean": layer.mean, "last": layer.last}
     return reply
+
+
+def _shorten(layer: dict[str, Any]) -> None:
+    """Leave out of buckets what a chart does not draw."""
+    if layer["exact"]:
+        return
+    del layer["first"]
+    visible = (layer["max"] - layer["min"]) * VISIBLE
+    for name in ("x", "x1", "n", "nan", "pinf", "ninf"):
+        layer[name] = _short(layer[name], np.float64(0))
+    for name in ("min", "max", "mean", "last"):
+        layer[name] = _short(layer[name], visible)
+
+
+def _short(values: F64, visible: F64 | np.float64) -> F64 | dict[str, str]:
+    """Return ``values`` as float32 if each changes by less than ``visible``, else unchanged."""
+    with np.errstate(all="ignore"):
+        short = np.asarray(values, dtype=np.float32)
+        same = (short == values) | (np.isnan(short) & np.isnan(values)) | (np.abs(short - values) < visible)
+    return packed(short, "f4") if same.all() else values

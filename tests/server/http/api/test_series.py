@@ -17,8 +17,7 @@ NASTY = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 0.1]
 
 
 def unpacked(array: dict[str, str]) -> Any:
-    assert array["dtype"] == "f8"
-    return np.frombuffer(base64.b64decode(array["bdata"]), "<f8")
+    return np.frombuffer(base64.b64decode(array["bdata"]), f"<{array['dtype']}")
 
 
 def test_a_small_window_is_exact_to_the_bit(server: Any, trainer: Callable[..., Any]) -> None:
@@ -53,8 +52,35 @@ def test_charts_need_no_first_value_of_a_bucket(server: Any, trainer: Callable[.
     run = trainer()
     run.records({"loss": [1.0] * 400})
     for buckets, there in ((50, False), (400, True)):
-        reply = server.get(f"/runs/{run.run}/series", names="loss", buckets=buckets, without="first")
+        reply = server.get(f"/runs/{run.run}/series", names="loss", buckets=buckets, chart=True)
         assert ("first" in reply["series"]["loss"][0]) is there
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.random.default_rng(1).normal(size=4000), "f4"),
+        (1e9 + np.arange(4000) / 100, "f8"),
+        (np.full(4000, 1e-4), "f8"),
+        (np.full(4000, 65536.0), "f4"),
+        (np.where(np.arange(4000) % 80, 1.0, 1e300), "f8"),
+    ],
+)
+def test_a_chart_gets_32_bits_where_it_looks_the_same(
+    values: Any, dtype: str, server: Any, trainer: Callable[..., Any]
+) -> None:
+    """The means change by less than 1/4096 of the range of their bucket; exact values stay."""
+    run = trainer()
+    run.records({"loss": values.tolist()})
+    asked = {"names": "loss", "buckets": 50}
+    exact, short = (
+        server.get(f"/runs/{run.run}/series", **asked, chart=chart)["series"]["loss"][0]
+        for chart in (False, True)
+    )
+    means = unpacked(exact["mean"])
+    assert (exact["mean"]["dtype"], short["mean"]["dtype"], short["x"]["dtype"]) == ("f8", dtype, "f4")
+    ranges = unpacked(exact["max"]) - unpacked(exact["min"])
+    assert (np.abs(unpacked(short["mean"]) - means) <= ranges / 4096).all()
 
 
 def test_without_names_the_vital_signs_come(server: Any, trainer: Callable[..., Any]) -> None:
