@@ -50,6 +50,12 @@ def test_the_spread_over_time_has_the_cross_line(tab: Any) -> None:
     tab.until(lambda: panel.locator(".plot").evaluate(first), pytest.approx(0.3))
 
 
+def test_a_vital_sign_that_the_run_lacks_is_said(tab: Any) -> None:
+    """Also of the last one, which stays open because it has the axis of all."""
+    for series in ("grad_norm", "lr"):
+        expect(tab.page.locator(f'[data-series="{series}"]')).to_contain_text("not reported by this run")
+
+
 def test_one_process_has_no_ranks(
     tab: Any, shared_tower: Any, script: Callable[[str], str], eventually_true: Callable[..., Any]
 ) -> None:

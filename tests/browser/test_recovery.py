@@ -38,3 +38,15 @@ def test_an_open_page_does_not_hold_the_server(tower: Any, visit: Callable[..., 
     page.locator("h1").first.wait_for()
     tower.stop()
     assert "graceful shutdown exceeded" not in tower.log.read_text("utf-8")
+
+
+def test_the_checks_of_an_empty_fleet_follow_the_server(tower: Any, visit: Callable[..., Any]) -> None:
+    """While the server is down, its check is not done; once it is back, it is."""
+    page = visit(tower).page
+    answers = page.get_by_text("The server answers")
+    answers.wait_for()
+    tower.kill()
+    page.get_by_text("The server does not answer").wait_for()
+    assert not answers.is_visible()
+    tower.start()
+    answers.wait_for()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -105,8 +107,16 @@ def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
 
 def test_server_information_is_shown(tab: Any) -> None:
     """Storage, retention, ping and the state of the record path."""
-    for text in ("sqlite,", "indefinitely", "none. Set ping_url", "ok: records are stored"):
+    for text in ("SQLite,", "indefinitely", "none. Set ping_url", "ok: records are stored"):
         tab.page.get_by_text(text).first.wait_for()
+
+
+def test_times_in_the_audit_log_are_dates(tab: Any, tower_of_the_module: Any) -> None:
+    """Not milliseconds."""
+    silence = {"matchers": ['rule="x"'], "ends_ms": time.time() * 1000 + 3e6, "reason": "dated"}
+    tower_of_the_module.post("/silences", silence)
+    tab.page.reload()
+    tab.page.get_by_text(re.compile(r"ends \d+ \w+ 20\d\d, .* reason dated")).wait_for()
 
 
 def test_connected_training_processes_are_counted(

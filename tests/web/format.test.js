@@ -83,10 +83,11 @@ test("exact times include their time zone", () => {
 });
 
 test("rules become titles, counts have plurals, bytes have units", () => {
-  assert.deepEqual(["scaler-collapse", "nonfinite-loss", "zero-lr"].map(ruleTitle), [
+  assert.deepEqual(["scaler-collapse", "nonfinite-loss", "zero-lr", "masked-nan"].map(ruleTitle), [
     "Scaler collapse",
     "Non-finite loss",
     "Zero LR",
+    "Masked NaN",
   ]);
   assert.deepEqual([counted(1, "alert"), counted(2, "alert")], ["1 alert", "2 alerts"]);
   assert.deepEqual([bytes(12), bytes(228000)], ["12 B", "228 kB"]);

@@ -181,6 +181,7 @@ export function ruleTitle(id) {
   const text = id
     .replaceAll("-", " ")
     .replace(/\b(lr|gpu)\b/g, (w) => w.toUpperCase())
+    .replace(/\bnan\b/g, "NaN")
     .replace(/^nonfinite/, "non-finite");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -26,6 +26,9 @@ import { num } from "../lib/format.js";
 const WORDS_MS = 1_000;
 let serial = 0;
 
+/** Note of a series that the run does not have. */
+export const ABSENT = "not reported by this run";
+
 export class Panel {
   /**
    * What was drawn last, for the smoothed value under the cross line.
@@ -190,7 +193,7 @@ export class Panel {
    */
   absent(absent) {
     this.plot.hidden = absent;
-    if (absent) say(this.note, "not reported by this run");
+    if (absent) say(this.note, ABSENT);
   }
 
   /**

@@ -25,7 +25,7 @@ import { CrossLine } from "./crossline.js";
 import { gradNorm } from "./grad-norm.js";
 import { learningRate } from "./learning-rate.js";
 import { loss } from "./loss.js";
-import { Panel } from "./panel.js";
+import { ABSENT, Panel } from "./panel.js";
 import { margins } from "./figure.js";
 import { scale } from "./scale.js";
 
@@ -182,7 +182,8 @@ export class Vitals {
       { ...scene.look, beside: beside.map((each) => ({ ...each, layers: scene.layers(each.series) })) },
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
-    panel.drew(drawn);
+    // The last panel stays open, because it has the axis of all.
+    panel.drew(drawn, scene.reported?.has(panel.kind.name) === false ? ABSENT : undefined);
     panel.showAt(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return {
       picture: drawn,

@@ -14,6 +14,8 @@ SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 MOST_SETTINGS = 1500
 """Maximum number of lines of a configuration; further ones are counted."""
 LONGEST_VALUE = 400
+SHORT = {"lr": "LR", "gpu": "GPU", "nan": "NaN"}
+"""How words of rules are written in titles, as in ``ruleTitle`` of ``web/lib/format.js``."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -76,7 +78,8 @@ def span(seconds: float) -> str:
 
 def title_of(rule: str) -> str:
     """Return ``scaler-collapse`` as Scaler collapse."""
-    text = rule.replace("-", " ").replace("nonfinite", "non-finite")
+    text = " ".join(SHORT.get(word, word) for word in rule.replace("nonfinite", "non finite").split("-"))
+    text = text.replace("non finite", "non-finite")
     return text[:1].upper() + text[1:]
 
 

@@ -77,7 +77,7 @@ export class RuleForm {
       el(
         "section.card.pad",
         { "aria-label": "Text and scope" },
-        el("h2", {}, "Where it applies"),
+        el("h2", {}, "Name and scope"),
         ...this.#words(),
       ),
       el("button", { type: "submit", hidden: true, tabindex: "-1" }, "Save"),

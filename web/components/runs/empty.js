@@ -44,11 +44,18 @@ class FirstRun {
     );
     refill(
       this.checks,
-      check(true, "The server answers. Training processes reach it at ", el("code", {}, this.url), "."),
+      // fleet.css shows one of these two, as components/header/offline.js finds it.
+      check(
+        "is-done.when-online",
+        "The server answers. Training processes reach it at ",
+        el("code", {}, this.url),
+        ".",
+      ),
+      check("is-waiting.when-offline", "The server does not answer. This page tries again by itself."),
       this.#token
-        ? check(true, "The lines contain a token, which can only report runs.")
-        : check(false, "A token for training processes: insert a new one, or use one that you have."),
-      check(false, "No training process has connected yet. The run appears here by itself."),
+        ? check("is-done", "The lines contain a token, which can only report runs.")
+        : check("is-waiting", "A token for training processes: insert a new one, or use one that you have."),
+      check("is-waiting", "No training process has connected yet. The run appears here by itself."),
     );
   }
 
@@ -78,16 +85,18 @@ class FirstRun {
 }
 
 /**
- * @param {boolean} done
+ * @param {string} state classes: is-done or is-waiting, and when it is shown
  * @param {...(Node | string)} text
  */
-const check = (done, ...text) =>
-  el(
-    `li${done ? ".is-done" : ""}`,
+function check(state, ...text) {
+  const done = state.startsWith("is-done");
+  return el(
+    `li.${state}`,
     {},
     icon(done ? "check" : "waiting"),
     el("span", {}, el("span.vh", {}, done ? "Done: " : "Waiting: "), ...text),
   );
+}
 
 /** @param {App} app */
 export function emptyFleet(app) {

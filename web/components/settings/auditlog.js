@@ -37,7 +37,7 @@ export class AuditLog {
             {},
             flatten(act.details)
               .filter(([, text]) => text !== "[]")
-              .map(([key, text]) => `${key} ${text}`)
+              .map(shown)
               .join(" · ") || "–",
           ),
         );
@@ -71,3 +71,11 @@ export class AuditLog {
     }
   }
 }
+
+/**
+ * Return a detail in words; times are Unix milliseconds in the API.
+ *
+ * @param {[string, string]} detail
+ */
+const shown = ([key, text]) =>
+  key.endsWith("_ms") ? `${key.slice(0, -3)} ${moment(Number(text))}` : `${key} ${text}`;

@@ -8,6 +8,9 @@ import { el, refill } from "../../browser/dom.js";
 import { bytes, counted, int, moment } from "../../lib/format.js";
 import { failed } from "../form.js";
 
+/** @type {Record<string, string>} */
+const DATABASES = { sqlite: "SQLite", postgresql: "Postgres" };
+
 export class ServerFacts {
   /** @param {App} app */
   constructor(app) {
@@ -41,7 +44,7 @@ export class ServerFacts {
       ["HTTP API", el("a.link", { href: "/docs" }, "Routes and schemas")],
       [
         "Database",
-        [database, bytes(size), free === null ? "" : `${bytes(free)} free on its disk`]
+        [DATABASES[database] ?? database, bytes(size), free === null ? "" : `${bytes(free)} free on its disk`]
           .filter(Boolean)
           .join(", "),
       ],

@@ -20,12 +20,12 @@ const lasts = (span) => !/^0\b/.test(span.trim());
 /** @param {string} text */
 const limitOf = (text) => {
   const limit = numberOf(text);
-  return typeof limit === "number" ? short(limit) : text.trim() || "…";
+  return typeof limit === "number" ? short(limit) : text.trim() || "the limit";
 };
 
 /** @param {Draft} draft */
 function subject({ reducer, series, window }) {
-  const name = series.trim() || "…";
+  const name = series.trim() || "a series";
   if (reducer === "value") return `the newest value of ${name}`;
   const word = REDUCERS.find(([key]) => key === reducer)?.[1] ?? reducer;
   if (reducer === "nonfinite") return `the number of non-finite values of ${name} within ${window}`;
@@ -48,7 +48,7 @@ export function readAloud(draft, scope) {
   const absent = reducer === "absent";
   const is = COMPARISONS.find(([key]) => key === comparison)?.[1] ?? comparison;
   const condition = absent
-    ? `${series.trim() || "…"} has had no value for ${draft.window}`
+    ? `${series.trim() || "a series"} has had no value for ${draft.window}`
     : `${subject(draft)} is ${is} ${limitOf(draft.limit)}`;
   const holds = lasts(draft.for) ? `, and has been for ${draft.for}` : "";
   const back = draft.recover.trim() && comparison !== "==" && comparison !== "!=" ? draft.recover : "";
