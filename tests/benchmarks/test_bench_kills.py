@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import LONG
+
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "bench_kills.py"
 
 
@@ -36,6 +38,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@LONG
 @pytest.mark.postgres
 def test_an_interrupted_siege_leaves_nothing_behind(open_folder: Path) -> None:
     """No Postgres, server, client or folder is left behind."""

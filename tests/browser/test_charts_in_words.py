@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
 from tocsin_server.demo.trainings import wgan
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -104,6 +105,7 @@ def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any])
     assert len(set(names)) == len(names) == 4
 
 
+@LONG
 def test_critic_and_generator_share_a_chart(shared_tower: Any, visit: Callable[..., Any]) -> None:
     """Of the demo's GAN: two lines with a key, both in words, in the chart of the loss."""
     with shared_tower.training(wgan.__file__, "--steps", "60", "--steps-per-s", "0") as process:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = ("r_left", "r_right")
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\"'"
@@ -256,6 +258,7 @@ def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
     tab.until(lambda: tab.page.evaluate(script), '"every run is hidden"')
 
 
+@LONG
 def test_an_address_with_a_thousand_runs_opens_completely(tab: Any, pair: str, shared_tower: Any) -> None:
     """The long address works unchanged; the page writes it behind a #, which the skip link preserves."""
     others = "&".join(f"run=r_not_there_{number:016}" for number in range(998))

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
 from tests.small_disk import fill
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS = 200
 
 
+@LONG
 def test_the_page_says_that_the_disk_is_full(
     tower_on_small_disk: Any,
     visit: Callable[..., Any],

@@ -80,6 +80,7 @@ def test_a_run_that_ends_well_is_not_red(shared_tower: Any, visit: Callable[...,
     fleet_row(tab, shared_tower, run).locator("xpath=self::*[contains(@class, 'ended')]").wait_for()
 
 
+@LONG
 def test_a_new_channel_receives_what_is_firing(
     shared_tower: Any, visit: Callable[..., Any], train: Train
 ) -> None:
@@ -110,6 +111,7 @@ def climbing(
     return begin
 
 
+@LONG
 def test_a_loss_that_stays_up_is_never_resolved(
     shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
 ) -> None:

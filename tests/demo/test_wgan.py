@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(700)  # several hundred steps on a busy machine
+from tests.matrix import LONG
+
+pytestmark = [LONG, pytest.mark.timeout(700)]
+"""Over a thousand steps; ``tests/scenarios/test_clamped_critic.py`` is the short form."""
 STEPS = 1300
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.matrix import LONG
 from tests.scenarios.evaluation import EvaluatedRun, Training, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
@@ -111,6 +112,7 @@ with tocsin.watch("tests", name="one-layer", exit_timeout=60) as run:
 """
 
 
+@LONG
 def test_the_story_is_the_same_over_socket_and_store(shared_tower: Any) -> None:
     """The training in a separate process, with a server: alert, layer and norms in the API."""
     with shared_tower.training("-c", TRAINER) as process:

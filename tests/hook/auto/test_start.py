@@ -105,6 +105,7 @@ def test_a_progress_bar_made_before_the_training_is_in_the_log(shared_tower: Tow
     assert lines == ["100%"]
 
 
+@LONG
 def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
     """Each child starts its part by itself, since its parent never trains."""
     command = (sys.executable, SCRIPT, "--lr", "0.1", "--spawn", str(free_port()))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, text
 
+from tests.matrix import LONG
 from tests.server.store.conftest import batch, sealed
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
@@ -69,6 +70,7 @@ def test_postgres_gives_the_room_of_a_deleted_run_back(
     assert size_of(database, *names) < before / 3
 
 
+@LONG
 def test_the_tail_of_postgres_stays_small(
     database: Database,
     store: StoreWriter,
