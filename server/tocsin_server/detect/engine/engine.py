@@ -635,6 +635,8 @@ class Engine:
         """Return the whole state, from which :meth:`restore` continues after a server restart."""
         self._check_deferred()  # leads to no finding
         writers = {no: writer.save() for no, writer in self._writers.items()}
+        for rule in self._run_rules:
+            rule.complete()
         run_rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode)
             for rule in self._run_rules

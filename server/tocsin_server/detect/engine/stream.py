@@ -322,6 +322,8 @@ class Stream:
     def save(self) -> SavedStream:
         """Return the state of the stream for a snapshot."""
         self.history.compact()
+        for rule in self.rules:
+            rule.complete()
         rules = {
             rule.info.id: SavedRule(msgspec.msgpack.encode(rule.state), rule.episode) for rule in self.rules
         }

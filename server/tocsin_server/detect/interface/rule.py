@@ -8,7 +8,7 @@ whether its condition holds at a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args, get_origin
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Fact = tuple[str, float | str, str, int | None]
 """One piece of evidence: name, value, unit, step."""
+Text = Callable[[], tuple[str, list[Fact]]]
+"""Returns summary and evidence."""
 
 
 def setting(default: Any, unit: str, text: str, *, least: float | None = None) -> Any:
@@ -247,6 +249,8 @@ class Rule(Generic[SettingsT, StateT]):
         self.state: StateT = self.state_type()  # type: ignore[assignment]
         self.episode = Episode()
         self.results: list[RuleResult] = []
+        self._text: Text | None = None
+        """Returns the text of the episode, if it was postponed."""
 
     @classmethod
     def subjects(cls, bases: Iterable[str], suffix: str) -> bool:
@@ -305,6 +309,7 @@ class Rule(Generic[SettingsT, StateT]):
 
     def let_go(self) -> Episode:
         """Remove and return the episode, because another writer takes it over."""
+        self.complete()
         episode, self.episode = self.episode, Episode()
         return episode
 
@@ -354,8 +359,8 @@ class Rule(Generic[SettingsT, StateT]):
     def already_reported(self, view: View, row: int, severity: int, level: int = 0) -> bool:
         """Return whether :meth:`fire` would add nothing at ``row``: it is no worse than already reported.
 
-        If so, the record counts as one at which the condition holds. A rule whose text does not change with
-        the length of an episode calls this first, because an alert may fire over millions of records.
+        If so, the record counts as one at which the condition holds. Rules call this before they build
+        a summary, because an alert may fire over millions of records.
 
         Args:
             view: The records being checked.
@@ -399,11 +404,11 @@ class Rule(Generic[SettingsT, StateT]):
             size: The number in the text that may grow between two reports: a count, or a ratio. Once the
                 episode recovers, its text is the one with the largest size.
         """
-        episode = self.episode
         if self.already_reported(view, row, severity, level):
-            if size is not None and size >= episode.size:
-                episode.summary, episode.evidence, episode.size = summary, evidence, size
+            if size is not None:
+                self.grow(size, lambda: (summary, evidence))
             return
+        episode = self.episode
         episode.calm, episode.last_step = 0, view.step[row]
         if not episode.state:
             episode.onset_step, episode.onset_ns = onset
@@ -414,6 +419,21 @@ class Rule(Generic[SettingsT, StateT]):
         episode.back = back if episode.back is None else episode.back
         episode.size = size or 0.0
         self._emit(view, row, FIRING, summary, evidence)
+
+    def grow(self, size: float, text: Text) -> None:
+        """Postpone the text of an episode that is already reported, see ``size`` of :meth:`fire`.
+
+        Rules whose episodes last for millions of records call this themselves, because text costs more than
+        the rest of a record.
+        """
+        if size >= self.episode.size:
+            self.episode.size, self._text = size, text
+
+    def complete(self) -> None:
+        """Write the text of the episode if it was postponed."""
+        if self._text is not None:
+            self.episode.summary, self.episode.evidence = self._text()
+            self._text = None
 
     def is_back(self, value: float) -> bool:
         """Return whether ``value`` is at the level from before the onset, as far as that is known."""
@@ -435,6 +455,7 @@ class Rule(Generic[SettingsT, StateT]):
         episode, limits = self.episode, self.settings
         if not episode.state:
             return
+        self.complete()
         episode.calm += 1
         calm = abs(view.step[row] - episode.last_step)
         if episode.state == PENDING:
@@ -449,7 +470,7 @@ class Rule(Generic[SettingsT, StateT]):
             self._emit(view, row, RESOLVED, episode.summary, episode.evidence)
 
     def _emit(self, view: View, row: int, state: str, summary: str, evidence: list[Fact]) -> None:
-        episode = self.episode
+        episode, self._text = self.episode, None
         episode.state, episode.summary, episode.evidence = state, summary, evidence
         self.results.append(
             RuleResult(

@@ -99,21 +99,24 @@ class NonfiniteGradNorm(sdk.Rule[Settings, State]):
             self._fire(view, row, *found)
 
     def _fire(self, view: sdk.View, row: int, severity: int, kind: str) -> None:
-        state, value = self.state, view.value("grad_norm", row) or math.nan
-        summary = f"Gradient norm is {sdk.number(value)} at step {view.step[row]}"
-        if state.streak > 1:
-            times = sdk.count(state.streak, "record")
-            since = self.episode.onset_step if self.episode.state else state.since[0]
-            last = "the last " if since != state.since[0] else ""
-            summary = f"Gradient norm has been non-finite since step {since}, {last}{times} in a row"
-        evidence: list[sdk.Fact] = [
-            ("grad norm", value, "", view.step[row]),
-            ("in a row", float(state.streak), "records", None),
-        ]
-        level = sdk.grade(state.streak)
-        self.fire(
-            view, row, severity, state.since, summary, evidence, level=level, kind=kind, size=state.streak
-        )
+        step, value = view.step[row], view.value("grad_norm", row) or math.nan
+        streak, since, level = self.state.streak, self.state.since, sdk.grade(self.state.streak)
+        onset = self.episode.onset_step if self.episode.state else since[0]
+
+        def text() -> tuple[str, list[sdk.Fact]]:
+            times = ("the last " if onset != since[0] else "") + sdk.count(streak, "record")
+            summary = f"Gradient norm has been non-finite since step {onset}, {times} in a row"
+            if streak == 1:
+                summary = f"Gradient norm is {sdk.number(value)} at step {step}"
+            return summary, [
+                ("grad norm", value, "", step),
+                ("in a row", float(streak), "records", None),
+            ]
+
+        if self.already_reported(view, row, severity, level):
+            self.grow(streak, text)
+            return
+        self.fire(view, row, severity, since, *text(), level=level, kind=kind, size=streak)
 
     def _evaluate(self, view: sdk.View, row: int) -> tuple[int, str] | None:
         """Return severity and kind, or None if the scaler explains it."""

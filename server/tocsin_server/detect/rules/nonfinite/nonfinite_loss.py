@@ -106,17 +106,20 @@ class NonfiniteLoss(sdk.Rule[Settings, State]):
 
     def _fire(self, view: sdk.View, row: int, severity: int) -> None:
         total, step, value = self.state.total, view.step[row], view.value("loss", row) or math.nan
-        onset = (self.episode.onset_step if self.episode.state else step, view.time_ns[row])
-        self.fire(
-            view,
-            row,
-            severity,
-            onset,
-            f"Loss is {sdk.number(value)} at step {step}"
-            if total == 1
-            else f"Loss has been non-finite since step {onset[0]} ({sdk.count(total, 'record')})",
-            [("loss", value, "", step), ("non-finite losses", float(total), "records", None)],
-            level=sdk.grade(total),
-            kind="nan" if math.isnan(value) else "inf",
-            size=total,
-        )
+        onset, level = self.episode.onset_step if self.episode.state else step, sdk.grade(total)
+
+        def text() -> tuple[str, list[sdk.Fact]]:
+            summary = f"Loss has been non-finite since step {onset} ({sdk.count(total, 'record')})"
+            if total == 1:
+                summary = f"Loss is {sdk.number(value)} at step {step}"
+            return summary, [
+                ("loss", value, "", step),
+                ("non-finite losses", float(total), "records", None),
+            ]
+
+        if self.already_reported(view, row, severity, level):
+            self.grow(total, text)
+            return
+        kind = "nan" if math.isnan(value) else "inf"
+        at = onset, view.time_ns[row]
+        self.fire(view, row, severity, at, *text(), level=level, kind=kind, size=total)

@@ -144,20 +144,24 @@ class ScalerNotUpdating(sdk.Rule[Settings, State]):
             self._fire(view, row, value)
 
     def _fire(self, view: sdk.View, row: int, value: float) -> None:
-        state, level = self.state, sdk.grade(self.state.streak)
-        evidence: list[sdk.Fact] = [
-            ("scale", value, "unchanged", view.step[row]),
-            ("overflows", float(state.streak), "in a row", None),
-            ("abandoned steps", float(state.abandoned), "", None),
-        ]
-        kind = "abandoned" if state.abandoned else "static"
-        times = sdk.count(state.streak, "overflow")
-        again = self.episode.state and state.since[0] > self.episode.onset_step
-        where = f", from step {state.since[0]} on" if again else ""
-        summary = f"{times} in a row{where} while the loss scale stays {sdk.scale(value)}"
-        self.fire(
-            view, row, sdk.CRITICAL, state.since, summary, evidence, level=level, kind=kind, size=state.streak
-        )
+        state, step, level = self.state, view.step[row], sdk.grade(self.state.streak)
+        streak, since, abandoned = state.streak, state.since, state.abandoned
+        again = self.episode.state and since[0] > self.episode.onset_step
+
+        def text() -> tuple[str, list[sdk.Fact]]:
+            where = f", from step {since[0]} on" if again else ""
+            times = sdk.count(streak, "overflow")
+            return f"{times} in a row{where} while the loss scale stays {sdk.scale(value)}", [
+                ("scale", value, "unchanged", step),
+                ("overflows", float(streak), "in a row", None),
+                ("abandoned steps", float(abandoned), "", None),
+            ]
+
+        if self.already_reported(view, row, sdk.CRITICAL, level):
+            self.grow(streak, text)
+            return
+        kind = "abandoned" if abandoned else "static"
+        self.fire(view, row, sdk.CRITICAL, since, *text(), level=level, kind=kind, size=streak)
 
 
 def _overflowed(view: sdk.View, row: int) -> bool:
