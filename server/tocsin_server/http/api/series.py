@@ -137,4 +137,5 @@ def _short(values: F64, visible: F64 | np.float64) -> F64 | dict[str, str]:
     with np.errstate(all="ignore"):
         short = np.asarray(values, dtype=np.float32)
         same = (short == values) | (np.isnan(short) & np.isnan(values)) | (np.abs(short - values) < visible)
+        same &= (short == 0) == (values == 0)  # a logarithmic chart marks zeros
     return packed(short, "f4") if same.all() else values

@@ -83,6 +83,14 @@ def test_a_chart_gets_32_bits_where_it_looks_the_same(
     assert (np.abs(unpacked(short["mean"]) - means) <= ranges / 4096).all()
 
 
+def test_a_chart_never_gets_a_zero_that_is_none(server: Any, trainer: Callable[..., Any]) -> None:
+    """A logarithmic chart marks zeros, and 1e-50 would be one in 32 bits."""
+    run = trainer()
+    run.records({"loss": [1e-38, 1e-50] * 200})
+    reply = server.get(f"/runs/{run.run}/series", names="loss", buckets=50, chart=True)
+    assert (unpacked(reply["series"]["loss"][0]["min"]) == 1e-50).all()
+
+
 def test_without_names_the_vital_signs_come(server: Any, trainer: Callable[..., Any]) -> None:
     """A series that the run does not have is returned without layers."""
     run = trainer()
