@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tocsin.protocol import MOST_STEP
 from tocsin_server.core.checkpoints import KINDS as CHECKPOINT_KINDS
 from tocsin_server.core.checkpoints import Checkpoint, after_event, last_good_checkpoint
 from tocsin_server.detect.interface.layers import NAMES as LAYER_NAMES
@@ -233,11 +234,11 @@ class RunContext:
     def _with_expected(self, what: str, reported: Any) -> RunContext:
         """Add declared steps of a change.
 
-        The data come from ``run.event`` and may be anything: values that are not finite numbers are
-        ignored.
+        The data come from ``run.event`` and may be anything: values that are no steps are ignored.
         """
         given = reported if isinstance(reported, (list, tuple)) else [reported]
-        steps = tuple(int(step) for step in given if isinstance(step, (int, float)) and math.isfinite(step))
+        numbers = (step for step in given if isinstance(step, (int, float)))
+        steps = tuple(int(step) for step in numbers if 0 <= step <= MOST_STEP)
         if not steps or (what not in self.expected and len(self.expected) >= NAMES):
             return self
         known = (*self.expected.get(what, ()), *steps)[-EXPECTED:]

@@ -6,11 +6,12 @@ import math
 import random
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.server.detect.engine.test_batches import Record, batch_of
-from tocsin_server.core.models import Writer
+from tocsin_server.core.models import RunEvent, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
 
@@ -64,3 +65,14 @@ def test_no_value_makes_a_rule_raise(run: list[Stretch], size: int) -> None:
             engine.observe(batch_of(Writer("r1", 1, 1, 0), records[start : start + size], seq + start))
         seq += len(records)
         engine = Engine.restore(engine.context, engine.save())
+
+
+@pytest.mark.parametrize("steps", [1e308, [math.nan, -1, 7], [1 << 80, 7], "7", None])
+def test_no_declared_step_keeps_the_state_from_being_saved(steps: object) -> None:
+    """What a script declares may be anything; only steps from 0 to 2^53 count."""
+    engine = Engine(RunContext(run_id="r1"))
+    engine.observe_event(
+        RunEvent(Writer("r1", 1, 1, 0), 1, 0, "expect", 0, 1, {"what": "lr", "steps": steps})
+    )
+    kept = Engine.restore(engine.context, engine.save()).context.expected
+    assert kept == ({"lr": (7,)} if isinstance(steps, list) else {})
