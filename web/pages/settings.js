@@ -47,7 +47,6 @@ class Settings {
           {},
           section("This browser", this.browser.node),
           section("Self-monitoring", this.facts.watch),
-          ...(this.app.session.scope === "read" ? [] : [section("Embedded charts", this.embeds.node)]),
         ),
         el(
           "div.settingscol",
@@ -56,6 +55,7 @@ class Settings {
           section("Projects", this.projects.node),
           section("Remedies", this.remedies.node),
         ),
+        ...(this.app.session.scope === "read" ? [] : [section("Embedded charts", this.embeds.node)]),
         section("Audit log", this.audit.node),
       ),
     );

@@ -59,11 +59,7 @@ export class Embeds {
     return el(
       "tr",
       { "data-embed": item.id },
-      el(
-        "td.charttitle",
-        {},
-        el("a", { href: outside(item.path), target: "_blank", rel: "noopener" }, title),
-      ),
+      el("td", {}, el("a", { href: outside(item.path), target: "_blank", rel: "noopener" }, title)),
       el("td.nowrap", {}, el("a", { href: runAddress(item.run) }, item.run_name)),
       el("td.nowrap", {}, item.author),
       el("td.nowrap", { title: moment(item.created_ms) }, ago(item.created_ms, this.app.clock.now())),
