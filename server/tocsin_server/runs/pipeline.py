@@ -100,6 +100,7 @@ class Pipeline:
         self.durability = Durability(writer, hub, self.pressure, self._now)
         self.evaluation = Evaluation(settings, self.durability, self.counts, self._reload, self._failed)
         self._balancing: asyncio.Task[None] | None = None
+        self._moves = self.jobs.round("rule processes")
         self._reloads = self.jobs.round("loading rules again")
         self._reloading: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -302,7 +303,7 @@ class Pipeline:
         async def look() -> None:
             if self.registry.processes.look(share(self.counts.evaluated_s)):
                 for run in list(self.registry.active.values()):
-                    if isinstance(run.evaluator, LocalEvaluator):
+                    if isinstance(run.evaluator, LocalEvaluator) and not self._moves.rests(f"run {run.id}"):
                         run.turns.add(partial(self._move, run))
                         await asyncio.sleep(0)
                 for run_id in self.registry.processes.uneven():
@@ -310,7 +311,7 @@ class Pipeline:
                     if moving is not None:
                         moving.turns.add(partial(self._move_on, moving))
 
-        await self.jobs.round("rule processes").keep(look, LOOK_S)
+        await self._moves.keep(look, LOOK_S)
 
     def _move(self, run: ActiveRun, done: Done) -> None:
         """Move the rules of a run to a rule process, between two of its batches."""
@@ -318,7 +319,14 @@ class Pipeline:
         if not isinstance(local, LocalEvaluator) or process is None:
             done()
             return
-        state, remote = local.engine.save(), RemoteEvaluator(process, run.id)
+        try:
+            state = local.engine.save()
+        except Exception as error:  # noqa: BLE001 - the other runs must move
+            self._moves.failed(f"run {run.id}", error)
+            done()
+            return
+        self._moves.passed(f"run {run.id}")
+        remote = RemoteEvaluator(process, run.id)
 
         def moved(succeeded: bool) -> None:
             if succeeded:

@@ -84,6 +84,25 @@ def test_a_run_moves_to_a_process_between_two_batches(
     assert len(processes.live) == 1
 
 
+def test_a_run_that_cannot_move_does_not_keep_others_from_it(
+    run_server: Start, dial: Dial, process_of: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server continues to evaluate its rules, and health says why."""
+    server = run_server()
+    clients = [dial(server.base, run, server.token) for run in ("r1", "r2")]
+    for client in clients:
+        client.acked(client.train([0], loss=[1.0]))
+    processes, runs = server.pipeline.registry.processes, server.pipeline.registry.active
+    monkeypatch.setattr(runs["r1"].evaluator.engine, "save", lambda: 1 / 0)
+    for _ in range(rule_processes.BUSY_LOOKS):
+        server.call(lambda: processes.look(rule_processes.BUSY))
+    process_of(server)
+    eventually(lambda: isinstance(runs["r2"].evaluator, RemoteEvaluator), "the other run to move")
+    clients[0].acked(clients[0].train([1], loss=[math.nan]))
+    assert alerts(server, "r1") == [("nonfinite-loss", "firing")]
+    assert [one["subject"] for one in server.call(server.pipeline.jobs.failing)] == ["run r1"]
+
+
 def test_a_run_moves_from_a_busy_process_to_another(run_server: Start, dial: Dial, eventually: Any) -> None:
     """It continues there with its state, and its alert fires once."""
     server = run_server(rule_processes=2)
