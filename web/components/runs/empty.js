@@ -149,7 +149,7 @@ function ways() {
     ),
     way(
       "Import past runs",
-      "Hugging Face, Lightning, TensorBoard, W&B, MLflow and more. The rules judge them.",
+      "Hugging Face, Lightning, TensorBoard, W&B, MLflow and more. The rules check them.",
       "tocsin import runs/ --project my-project",
     ),
     way("Try the demo", "Small fp16 trainings, one of which fails.", "tocsin-server demo"),
