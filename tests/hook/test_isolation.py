@@ -34,7 +34,11 @@ CALLBACKS = callbacks()
 
 ELSEWHERE = {
     "needs a real sender: test_console.py": ("reporter.RunReporter.record_console",),
-    "needs a notebook: notebook/test_jupyter.py": ("run.Run._facts", "run.Run._ipython_display_"),
+    "needs a notebook: notebook/test_jupyter.py": (
+        *("run.Run._facts", "run.Run._ipython_display_", "run.Run._is_in_shell"),
+        *("reporter.RunReporter.is_resting", "reporter.RunReporter.rest", "reporter.RunReporter.wake"),
+        "reporter.RunReporter.records",
+    ),
     "needs a device: test_staging.py, test_cuda.py": (
         *("staging.Staging.*", "reading._Here.*", "reading._copied", "reading._read_tensor"),
         *("reading._asked", "staging._check", "staging._groups", "staging._intact", "reading._keep"),

@@ -846,13 +846,16 @@ class Run:
         if backwards or self._reporter.has_started or has_children() or not self._is_in_shell():
             self.finish()
             return
-        self._reporter.detach()
-        self._reporter.state = "finished"
-        self.forget()
-        self._reporter.sender.forget()
         shutdown.unregister(self)
-        if self._card is not None:
-            self._card.update()
+        try:
+            self._reporter.detach()
+            self._reporter.state = "finished"
+            self.forget()
+            self._reporter.sender.forget()
+            if self._card is not None:
+                self._card.update()
+        except Exception as problem:
+            LOG.warning("tocsin: replacing the run failed: %r", problem)
 
     def _is_in_shell(self) -> bool:
         """Return whether this is a notebook or a terminal with IPython."""
