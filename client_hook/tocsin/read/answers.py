@@ -78,6 +78,7 @@ class Run(msgspec.Struct, frozen=True):
     alerts: int = 0
     """Number of open alerts."""
     severities: Dict[str, int] = {}
+    """Number of open incidents by their most severe open alert."""
     reason: Optional[Reason] = None
     outcome: Optional[Outcome] = None
 

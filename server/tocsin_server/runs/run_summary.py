@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -321,9 +322,13 @@ class RunSummary:
         }
 
     def _trouble(self) -> dict[str, Any]:
-        found = {severity.value: 0 for severity in reversed(Severity)}
+        incidents: dict[str, Severity] = {}
         for alert in self.open_alerts:
-            found[alert.severity.value] += 1
+            one = alert.incident_id or alert.id
+            incidents[one] = max(incidents.get(one, alert.severity), alert.severity, key=attrgetter("level"))
+        found = {severity.value: 0 for severity in reversed(Severity)}
+        for severity in incidents.values():
+            found[severity.value] += 1
         reason = _reason(self.open_alerts) or self.left
         return {
             "alerts": len(self.open_alerts),

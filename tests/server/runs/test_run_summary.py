@@ -129,6 +129,15 @@ def test_the_reason_is_the_most_severe_alert() -> None:
     assert (row["alerts"], row["severities"]) == (3, {"critical": 2, "warning": 1, "info": 0})
 
 
+def test_severities_count_incidents_not_their_alerts() -> None:
+    """Each by its most severe open alert."""
+    run = board()
+    causes = [alert("loss-spike", Severity.WARNING), alert("nonfinite-loss", Severity.CRITICAL)]
+    run.open_alerts = (*(replace(one, incident="one.1") for one in causes), alert("other", Severity.INFO))
+    row = run.row(0)
+    assert (row["alerts"], row["severities"]) == (3, {"critical": 1, "warning": 0, "info": 1})
+
+
 def test_a_row_has_the_state_of_the_client() -> None:
     """The queue states of a run's processes are added up until they disconnect."""
     run = board()

@@ -69,7 +69,7 @@ export const COLUMNS = [
     by: (row) => row.name.toLowerCase(),
     always: true,
   },
-  { id: "alerts", title: "Alerts", width: "6.4rem", by: urgency, down: true },
+  { id: "alerts", title: "Incidents", width: "6.4rem", by: urgency, down: true },
   { id: "step", title: "Step", width: "9.2rem", by: (row) => row.last_step, down: true },
   { id: "rate", title: "Steps/s", width: "4.6rem", by: (row) => row.steps_per_s, down: true },
   { id: "eta", title: "ETA", width: "8.6rem", by: secondsLeft },
