@@ -203,7 +203,7 @@ class ScalerCollapse(sdk.Rule[Settings, State]):
         evidence: list[sdk.Fact] = [
             ("scale", value, "", step),
             ("scale before", top, "", since),
-            ("backoffs", float(len(run)), "without a growth between", None),
+            ("backoffs", float(len(run)), "without growth", None),
         ]
         if usual is not None and usual > LOWEST:
             evidence.append(("usual scale of this run", 2.0 ** min(usual / QUARTERS, 1023.0), "", None))
