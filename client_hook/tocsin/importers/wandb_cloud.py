@@ -34,7 +34,7 @@ FAILED = ("failed", "crashed")
 MOST_TEXT = 300
 """Maximum number of characters of W&B's own message in an error."""
 MISSING = "the package wandb is missing. Install it: pip install wandb"
-NO_KEY = "no API key of W&B. Run `wandb login`, or set WANDB_API_KEY"
+NO_KEY = "no W&B API key. Run `wandb login`, or set WANDB_API_KEY"
 EXPECTED = (
     "expected wandb://ENTITY/PROJECT, wandb://ENTITY/PROJECT/RUN, or the address of a project or run on W&B"
 )
