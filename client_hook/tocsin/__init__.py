@@ -96,7 +96,7 @@ def watch(
             the script's repository or folder.
         name: The run's name; default: the name of the script and a number.
         config: A mapping, namespace, dataclass, class or object with attributes; shown with the run.
-        tags: Words to find the run by.
+        tags: Tags, by which runs are filtered.
         url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
         token: A token of the server; default: ``TOCSIN_TOKEN``.
         optimizers: The optimizers to watch by name, ``{"G": opt_g, "D": opt_d}``. Default: all; the first

@@ -84,7 +84,8 @@ class Facts(MutableMapping[str, Any]):
         try:
             return self._values[name]
         except KeyError:
-            raise AttributeError(f"there is no {name}; known: {', '.join(self._values) or 'none'}") from None
+            known = ", ".join(self._values) or "none"
+            raise AttributeError(f"There is no value named {name!r}. Known names: {known}.") from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value

@@ -58,7 +58,7 @@ def _warn_of(given: Mapping[str, Any], known: frozenset[str]) -> None:
     """Warn once of arguments that have no effect."""
     read = {*known, *IN_CONFIG, *UNUSED, "id", "mode", "reinit", *CHOOSE}
     if unknown := sorted(set(given) - read):
-        LOG.warning("tocsin: init ignores %s, which it does not know.", ", ".join(unknown))
+        LOG.warning("tocsin.init: unknown arguments are ignored: %s.", ", ".join(unknown))
     if given.get("mode") == "offline":
         LOG.warning(
             'tocsin: mode="offline" is not needed. While there is no server, records are kept on disk; '

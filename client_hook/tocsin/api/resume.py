@@ -62,7 +62,11 @@ def checkpoints(
     if best is not None and answer["last_good"] is not best:
         gone = f"{best['path']} (step {best['step']}) no longer exists"
         left = answer["last_good"]
-        instead = "No other is good" if left is None else f"{left['path']} (step {left['step']}) does"
+        instead = (
+            "No other checkpoint is good to resume from"
+            if left is None
+            else f"Resume from {left['path']} (step {left['step']})"
+        )
         answer["text"] = f"{gone}. {instead}."
     return answer
 

@@ -102,10 +102,10 @@ def _row(item: dict[str, Any]) -> tuple[str, str, str, str, str]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a training command and watch it, without a line of code in its scripts.
+    """Run a training command and record it, without changing its scripts.
 
-    For example: tocsin run python train.py, tocsin run torchrun --nproc-per-node 2 train.py. Everything that
-    the command starts is watched once it trains.
+    For example: tocsin run python train.py, tocsin run torchrun --nproc-per-node 2 train.py. Every Python
+    process that the command starts is recorded once it trains.
     """
     from .run_command import replace_process
 
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def diagnose(options: argparse.Namespace) -> int:
-    """Say what went wrong in training logs, or in a folder of runs, without a server.
+    """Find out what went wrong in training logs, or in a folder of runs, without a server.
 
     It runs tocsin-server diagnose, which has the rules: `pip install tocsin-server`.
     """
@@ -187,7 +187,7 @@ def _token(options: argparse.Namespace) -> str:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="tocsin", description="Watch trainings, and read a server from the terminal.")
+    parser = Parser(prog="tocsin", description="Record training runs, and query a server from the terminal.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
@@ -212,7 +212,7 @@ def _parser() -> Parser:
     diagnosed.add_argument(
         "--fail-on",
         choices=("warning", "critical"),
-        help="exit with status 1 if something so severe was found",
+        help="exit with status 1 if a problem of at least this severity was found",
     )
     diagnosed.add_argument("--full", action="store_true", help="show every alert and list")
     add_json(diagnosed, "{files}, as tocsin-server diagnose does")
@@ -220,7 +220,7 @@ def _parser() -> Parser:
     ran = _command(commands, "run", run)
     ran.add_argument("--project", help="project of the run; default: the name of the script's repository")
     ran.add_argument("--name", help="the run's name; default: the script's")
-    ran.add_argument("--tag", action="append", help="a word to find the run by; may be repeated")
+    ran.add_argument("--tag", action="append", help="a tag of the run; may be repeated")
     ran.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND", help="command and arguments")
     for name, switch, null in (("enable", enable, ""), ("disable", disable, ", null if there was none")):
         add_json(_command(commands, name, switch, server=False), f"{{path}} of the file{null}")

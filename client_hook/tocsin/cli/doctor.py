@@ -29,7 +29,7 @@ CREATE = "tocsin-server token create trainers --scope ingest"
 TIMEOUT_S = 5.0
 HEALTH = "/api/v1/health"
 LISTENING = (
-    "Is the server running, and does it listen on more than its own loopback (tocsin-server serve --host)?"
+    "Is the server running, and does it accept connections from other machines (tocsin-server serve --host)?"
 )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def login(options: argparse.Namespace) -> int:
-    """Store a server and a token for the commands that read and for tocsin.Api, after checking them.
+    """Check and store a server and a token for the terminal commands and tocsin.Api.
 
     The token is asked for, or read from standard input. Trainings keep using TOCSIN_TOKEN.
     """
@@ -62,6 +62,6 @@ def add_commands(commands: Commands) -> None:
     """Add the commands to the parser."""
     logged_in = command(commands, "login", login, server=False)
     logged_in.add_argument("server", nargs="?", metavar="URL", help="the server; default: TOCSIN_URL")
-    logged_in.add_argument("--token", help="the token; default: you are asked for it")
+    logged_in.add_argument("--token", help="the token; default: it is asked for")
     add_json(logged_in, "{url, scope, path}")
     add_json(command(commands, "logout", logout, server=False), "{path}, null if no login was stored")

@@ -50,7 +50,7 @@ def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> 
         parser.add_argument("--url", help="address of the server; default: TOCSIN_URL")
         parser.add_argument(
             "--token",
-            help="token of the server; default: TOCSIN_TOKEN, which other users of the machine cannot see",
+            help="token of the server; default: TOCSIN_TOKEN, which is safer: other users can see options",
         )
     parser.set_defaults(command=run)
     return parser

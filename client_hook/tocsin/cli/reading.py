@@ -84,7 +84,7 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
         print_styled(*line)
     for incident in incidents[:5]:
         print()
-        for line in _told(incident):
+        for line in _incident_lines(incident):
             print_styled(*line)
     return 0
 
@@ -125,7 +125,7 @@ def _described(run: RunDetail) -> list[Line]:
     return [described[0], state, *described[1:]]
 
 
-def _told(incident: Incident) -> list[Line]:
+def _incident_lines(incident: Incident) -> list[Line]:
     from ..read.text import shown
     from .output import STYLES
 
@@ -165,7 +165,7 @@ def _since(one: Alert | Incident) -> int | str:
 
 @asking
 def alerts_list(api: Api, options: argparse.Namespace) -> int:
-    """List alerts, unresolved ones first."""
+    """List alerts, active ones first."""
     from .output import print_json, print_table
 
     pages = api.alerts(options.run, state=options.state, severity=options.severity)
@@ -217,7 +217,7 @@ def _acknowledge_alert(api: Api, given: str, note: str) -> None:
 
 @asking
 def incidents(api: Api, options: argparse.Namespace) -> int:
-    """List incidents, which are alerts that belong together. Those that are not over are first."""
+    """List incidents, which are alerts that belong together; open and mitigated ones first."""
     from ..read.text import ago
     from .output import print_json, print_table
 
@@ -275,7 +275,7 @@ def add_commands(commands: Commands) -> None:
     """Add the commands to the parser."""
     runs = _group(commands, "runs", "List, show and open runs, and print their logs.")
     listed = _command(runs, "list", runs_list, "an array of runs")
-    listed.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
+    listed.add_argument("filter", nargs="*", metavar="FILTER", help="filter terms; all must match")
     listed.add_argument("--project", help="only runs of this project")
     listed.add_argument("--limit", type=count, default=50, help="maximum number of runs")
     detailed = _command(runs, "show", runs_show, "{run, incidents}")
@@ -295,7 +295,9 @@ def add_commands(commands: Commands) -> None:
     _states(grouped, "open, mitigated, ended, resolved")
     reported = _command(commands, "report", report, "{path, bytes}")
     reported.add_argument("id", nargs="+", metavar="ID", help="a run, an incident, or 2 to 8 runs to compare")
-    reported.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file; default: by the name")
+    reported.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the file; default: NAME-report.html"
+    )
 
 
 def _group(commands: Commands, name: str, text: str) -> Commands:

@@ -48,7 +48,7 @@ def sync(
         try:
             header = read_header(path)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
-            yield Outcome(path, False, f"its header is not readable: {error}")
+            yield Outcome(path, False, f"{path}: its header cannot be read: {error}")
             continue
         spool = Spool.recover(path)
         if spool is None:
@@ -71,7 +71,7 @@ def _deliver(
         target = parse_target(url)
     except ValueError as error:
         spool.close()
-        return Outcome(path, False, str(error))
+        return Outcome(path, False, f"{_run(header)}: {error}")
     delivery = SpoolDelivery(spool, target, token, random=random.random, resolve=resolve)
     try:
         reason = _push(delivery, timeout_s, advance)
@@ -95,7 +95,7 @@ def _push(delivery: SpoolDelivery, timeout_s: float, advance: Callable[[int], ob
             progress, give_up_at = (backlog.seq, backlog.events), now + timeout_s
         delivery.link.step(now)
         if session.stopped or now >= give_up_at:
-            return session.refusal or session.last_error or "the server acknowledged nothing"
+            return session.refusal or session.last_error or "the server acknowledged no records"
         wake = min(delivery.link.wake_at(now), give_up_at, now + 0.2)
         if not delivery.delivered:
             wait([delivery.link.connection], max(0.0, wake - now))

@@ -63,5 +63,5 @@ def _end_with_terminal() -> None:
 def add_commands(commands: Commands) -> None:
     """Add the command to the parser."""
     parser = command(commands, "top", top)
-    parser.add_argument("filter", nargs="*", metavar="FILTER", help="terms that all must match")
+    parser.add_argument("filter", nargs="*", metavar="FILTER", help="filter terms; all must match")
     parser.add_argument("--project", help="only runs of this project")

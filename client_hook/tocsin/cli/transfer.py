@@ -52,7 +52,7 @@ def import_(options: argparse.Namespace) -> int:
 
     for root in options.path:
         if isinstance(root, Path) and not root.exists():
-            print(f"tocsin: there is no file or folder {root}", file=sys.stderr)
+            print(f"tocsin: There is no file or folder {root}.", file=sys.stderr)
             return 2
     found: list[Outcome] = []
     empty, notes = list["Path | Address"](), list[Outcome]()
@@ -221,7 +221,7 @@ def add_commands(commands: Commands) -> None:
         help="directory of buffered records; default: TOCSIN_SPOOL_DIR",
     )
     synced.add_argument(
-        "--timeout", type=float, default=30.0, help="seconds without progress after which a spool is skipped"
+        "--timeout", type=float, default=30.0, help="seconds without progress after which a run is skipped"
     )
     add_json(synced, RESULTS)
     followed = command(commands, "tail", tail)

@@ -115,7 +115,7 @@ class Reporter:
         """
         found = state_in(state)
         if found is None:
-            raise TypeError("the state has no part of tocsin; pass the optimizer to observed() first")
+            raise TypeError("this state is not that of an optimizer wrapped by observed(); wrap it")
         now = time.monotonic()
         seconds, self._called = now - self._called if self._called else 0.0, now
         if loss is not None:

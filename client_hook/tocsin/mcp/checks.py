@@ -25,15 +25,15 @@ class DiagnoseLog(Arguments):
     """
 
     text: Annotated[str, Meta(min_length=1, description="The log.")]
-    file_name: Annotated[str, Meta(description="Its file name, which tells some formats apart.")] = (
+    file_name: Annotated[str, Meta(description="Its file name, by which some formats are recognized.")] = (
         "pasted.log"
     )
 
 
 class BacktestRule(Arguments):
-    """Find out what a rule would have said about stored runs, with its defaults or with other settings, or
-    what a draft of a custom rule would say. Nothing is stored or sent. Pass either rule or
-    draft, and either runs or project.
+    """Find out where a rule would have fired in stored runs, with its defaults or with other settings, or
+    where a draft of a custom rule would have fired. Nothing is stored or sent. Pass either rule or draft,
+    and either runs or project.
     """
 
     rule: Annotated[str | None, Meta(description="Id of a built-in rule, such as loss-spike.")] = None
@@ -89,7 +89,9 @@ async def backtest_rule(api: Api, wanted: BacktestRule) -> list[str]:
     firings = [_firing(run, each) for run in found["runs"] for each in run["firings"]]
     lines += listed(firings, MOST_FIRINGS, "alerts")
     lines += [
-        f"run {quoted(run['run'])} was cut: {quoted(run['cut'])}" for run in found["runs"] if run["cut"]
+        f"run {quoted(run['run'])} was evaluated in part: {quoted(run['cut'])}"
+        for run in found["runs"]
+        if run["cut"]
     ]
     return lines
 

@@ -42,7 +42,7 @@ async def ids_of(api: Api, names: Sequence[str]) -> list[str]:
 def _hint(given: str, rows: Sequence[Row]) -> str:
     known = [name for row in rows for name in (row["id"], row["name"])]
     near = difflib.get_close_matches(given, list(dict.fromkeys(known)), 3)
-    return f" Did you mean {' or '.join(near)}?" if near else " list_runs returns the runs there are."
+    return f" Did you mean {' or '.join(near)}?" if near else " Call list_runs to see all runs."
 
 
 def line_of(row: Row) -> str:

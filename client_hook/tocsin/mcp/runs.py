@@ -23,7 +23,9 @@ class ListRuns(Arguments):
     project: Annotated[str | None, Meta(description="Only runs of this project.")] = None
     state: Literal["running", "stalled", "lost", "finished", "failed"] | None = None
     search: Annotated[str | None, Meta(description="Only runs with this text in name, id or tags.")] = None
-    problems: Annotated[bool, Meta(description="Only runs with an open alert or a bad end.")] = False
+    problems: Annotated[
+        bool, Meta(description="Only runs with an open alert, or that crashed or were lost.")
+    ] = False
     limit: Annotated[int, Meta(ge=1, description="At most 50.")] = 20
 
 

@@ -28,7 +28,7 @@ FORMATS = {
 
 
 class Image(Media):
-    """A picture. Numbers beyond 0 to 1 (0 to 255 if they are whole) are scaled from lowest to highest.
+    """An image. Numbers beyond 0 to 1 (0 to 255 if they are whole) are scaled from lowest to highest.
 
     Pixels that are NaN or infinite are magenta.
     """

@@ -74,7 +74,7 @@ class Text(Media):
 
 
 class Histogram(Media):
-    """How the values of an array are distributed; NaN and infinities are counted apart."""
+    """How the values of an array are distributed; NaN and infinities are counted separately."""
 
     kind = "histogram"
 

@@ -47,10 +47,10 @@ def of_picture(given: Any, side: int) -> Snapshot:
     if values.ndim == 4 and values.shape[0] == 1:
         values = values[0]
     if values.ndim not in (2, 3) or not all(values.shape):
-        raise UnreadableError(f"a picture has 2 or 3 dimensions, this has the shape {tuple(values.shape)}")
+        raise UnreadableError(f"an image has 2 or 3 dimensions, got the shape {tuple(values.shape)}")
     is_first = values.ndim == 3 and values.shape[0] in (1, 3, 4) and values.shape[-1] not in (3, 4)
     if values.ndim == 3 and not is_first and values.shape[-1] not in (1, 3, 4):
-        raise UnreadableError(f"a picture has 1, 3 or 4 channels, this has the shape {tuple(values.shape)}")
+        raise UnreadableError(f"an image has 1, 3 or 4 channels, got the shape {tuple(values.shape)}")
     height, width = values.shape[-2:] if is_first or values.ndim == 2 else values.shape[:2]
     by = max(1, -(-max(height, width) // side))
     small = values[..., ::by, ::by] if is_first or values.ndim == 2 else values[::by, ::by]
@@ -82,10 +82,10 @@ def _array(given: Any) -> Any:
     try:
         import numpy
     except ImportError:
-        raise UnreadableError("NumPy is needed to show other values than tensors") from None
+        raise UnreadableError("NumPy is needed to show values other than tensors") from None
     array = numpy.asarray(given)
     if array.dtype.kind not in "biuf":
-        raise UnreadableError(f"it holds {array.dtype}, not numbers")
+        raise UnreadableError(f"its values are {array.dtype}, not numbers")
     return array
 
 

@@ -44,8 +44,9 @@ class AnswerChecks:
             return _decoder(kind).decode(answer.body)
         except msgspec.MsgspecError as error:
             place = f"{self._base}{request.target.partition('?')[0]}"
-            why = f"The answer of {place} is not that of a tocsin server of this version ({error})."
-            raise UnreachableError(f"{why} Check TOCSIN_URL, or update tocsin.") from error
+            why = f"The response from {place} cannot be read as that of a tocsin server ({error})."
+            advice = "Check TOCSIN_URL, or update tocsin if the server is newer."
+            raise UnreachableError(f"{why} {advice}") from error
 
     def check(self, request: Request, answer: Answer) -> None:
         """Raise the error that an answer stands for, if it does.

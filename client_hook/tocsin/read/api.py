@@ -264,7 +264,7 @@ class Api(Connected):
         state: str | None = None,
         severity: str | None = None,
     ) -> Pages[Alert]:
-        """Return alerts of a run or of all runs, each with its diagnosis; unresolved ones first.
+        """Return alerts of a run or of all runs, each with its diagnosis; active ones first.
 
         Args:
             run: The run; default: all runs.
@@ -278,7 +278,7 @@ class Api(Connected):
         return self._done(self._ask.alert(id))
 
     def incidents(self, run: str | Run | None = None, *, state: str | None = None) -> Pages[Incident]:
-        """Return incidents of a run or of all runs, those that are not over first.
+        """Return incidents of a run or of all runs, open and mitigated ones first.
 
         Args:
             run: The run; default: all runs.

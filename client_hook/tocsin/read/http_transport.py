@@ -69,7 +69,8 @@ class HttpTransport:
             while piece := response.read(PIECE):
                 yield piece
         except (OSError, http.client.HTTPException) as error:
-            raise UnreachableError(f"{self.target.base} broke off an export ({error}). Try again.") from error
+            why = f"The connection to {self.target.base} was lost during a download ({error})."
+            raise UnreachableError(f"{why} Try again.") from error
         finally:
             connection.close()
 

@@ -110,7 +110,7 @@ class Operations(AnswerChecks):
             )
             names = {each.name for each in known.items}
         for problem in filter_problems(filter, names):
-            place = f"{filter[problem.at : problem.end]!r} at letter {problem.at + 1}"
+            place = f"{filter[problem.at : problem.end]!r} at character {problem.at + 1}"
             raise RejectedError(f"filter {filter!r}: expected {problem.expected}, got {place}")
         settings: dict[str, Any] = {}
         if needs_settings(filter):
@@ -304,7 +304,7 @@ class Operations(AnswerChecks):
         return (yield from self._of_run(run, "/checkpoints", {"before": before}, Checkpoints))
 
     def alerts(self, run: str | Run | None, state: str | None, severity: str | None) -> Streaming[Alert]:
-        """Yield alerts, unresolved ones first, each with the newest change first."""
+        """Yield alerts, active ones first, each with the newest change first."""
         known = None if run is None else (yield from self._id(run))
         query = {"run": known, "severity": severity, "limit": ALERTS_AT_ONCE}
         parts = [state] if state else ["pending,firing,recovering", "ended,resolved"]
@@ -315,7 +315,7 @@ class Operations(AnswerChecks):
         return (yield from self._read(Request(f"/alerts/{_quoted(id)}"), Alert))
 
     def incidents(self, run: str | Run | None, state: str | None) -> Streaming[Incident]:
-        """Yield incidents, those that are not over first, each with the newest change first."""
+        """Yield incidents, open and mitigated ones first, each with the newest change first."""
         known = None if run is None else (yield from self._id(run))
         parts = [state] if state else ["open,mitigated", "ended,resolved"]
         query = {"run": known, "limit": INCIDENTS_AT_ONCE}

@@ -274,7 +274,7 @@ def without_token(header: Header) -> Header:
 def _must_be_ours(root: Path) -> None:
     """Raise OSError if a directory belongs to another user."""
     if hasattr(os, "getuid") and root.stat().st_uid != os.getuid():
-        raise OSError(0, f"expected a directory of user {os.getuid()}, got one of {root.stat().st_uid}")
+        raise OSError(0, f"the directory belongs to user {root.stat().st_uid}, not to {os.getuid()}")
 
 
 def _locked(path: Path) -> int:

@@ -27,7 +27,7 @@ def acknowledge(screen: PolledScreen[Any], incident: Incident | None) -> None:
     if incident is None:
         screen.notify("There is no incident to acknowledge.")
     elif incident.ack is not None:
-        screen.notify(f"Acknowledged by {shown(incident.ack.by)} already.", markup=False)
+        screen.notify(f"Already acknowledged by {shown(incident.ack.by)}.", markup=False)
     elif scope not in WRITERS:
         command = "tocsin-server token create me --scope write"
         advice = f"Create a token on the server with `{command}`, then run `tocsin login {screen.api.url}`."

@@ -43,7 +43,7 @@ def test_the_arguments_of_wandb_become_those_of_watch(given: dict[str, Any], exp
 
 def test_unknown_arguments_are_named(caplog: pytest.LogCaptureFixture) -> None:
     options_of({"nickname": "a", "entity": "team"}, KNOWN)
-    assert "init ignores nickname, which it does not know" in caplog.text
+    assert "tocsin.init: unknown arguments are ignored: nickname." in caplog.text
     assert "entity" not in caplog.text
 
 

@@ -135,4 +135,4 @@ def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixt
     assert outcome.delivered is False
     assert "second.csv" in outcome.text
     assert main(["import", str(log.parent / "missing.csv")]) == 2
-    assert "there is no file" in capsys.readouterr().err
+    assert "There is no file" in capsys.readouterr().err

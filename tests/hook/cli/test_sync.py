@@ -81,5 +81,5 @@ def test_sync_reads_past_a_damaged_header(
     (spool / "a-broken-one").mkdir()
     (spool / "a-broken-one" / "header").write_bytes(b"\xff")
     assert main(["sync", "--token", TOKEN]) == 1
-    assert "not readable" in capsys.readouterr().out
+    assert "a-broken-one: its header cannot be read" in capsys.readouterr().out
     assert strict_server.only.steps == list(range(100))

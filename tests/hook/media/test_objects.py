@@ -35,7 +35,7 @@ def test_a_picture_arrives_as_it_was(channels: int) -> None:
 
 def test_a_tensor_has_its_channels_first() -> None:
     values = torch.rand(3, 20, 30)
-    expected = (values.permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
+    expected = (values.double().permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
     assert (pixels(Image(values)) == expected).all()
 
 
@@ -78,10 +78,10 @@ def test_a_picture_of_pillow_and_a_file_are_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (torch.zeros(5), "a picture has 2 or 3 dimensions, this has the shape (5,)"),
-        (torch.zeros(7, 5, 7), "a picture has 1, 3 or 4 channels"),
+        (torch.zeros(5), "an image has 2 or 3 dimensions, got the shape (5,)"),
+        (torch.zeros(7, 5, 7), "an image has 1, 3 or 4 channels"),
         (torch.zeros(5, 5, device="meta"), "cannot be read without waiting"),
-        (object(), "it holds object, not numbers"),
+        (object(), "its values are object, not numbers"),
         ("missing.png", "No such file"),
     ],
 )

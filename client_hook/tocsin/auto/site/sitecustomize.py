@@ -16,7 +16,7 @@ class _MissingHook:
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         if name == "torch" and self in sys.meta_path:
             sys.meta_path.remove(self)
-            text = f"tocsin: not watched, because {sys.executable} has no tocsin"
+            text = "tocsin: this process is not recorded, because tocsin is not installed in its environment"
             print(f"{text}. Run: {sys.executable} -m pip install tocsin", file=sys.stderr)
 
 
@@ -26,7 +26,7 @@ try:
 except ImportError:
     sys.meta_path.insert(0, _MissingHook())
 except Exception as error:
-    print(f"tocsin: trainings of this process are not watched: {error!r}", file=sys.stderr)
+    print(f"tocsin: this process is not recorded: {error!r}", file=sys.stderr)
 
 _own = sys.modules.pop("sitecustomize", None)
 try:
