@@ -29,7 +29,8 @@ HOOK = """\
 Commands for the machine that trains, and commands that [read a server](../how-to/terminal.md).
 They come with the hook (`pip install tocsin`).
 
-Exit status: 0 success, 1 a problem was found, 2 wrong usage. `tocsin run` has the exit status of its command.
+Exit status: 0 success, 1 a problem was found, 2 the command could not do its work (wrong
+usage, an unknown run, no answer from the server). `tocsin run` has the exit status of its command.
 
 ## JSON
 

@@ -51,7 +51,7 @@ class AlertHandlers:
                 try:
                     one.handler(alert)
                 except Exception as error:
-                    LOG.warning("tocsin: an alert handler raised", exc_info=True)
+                    LOG.warning("tocsin: an alert handler raised. Training continues.", exc_info=True)
                     self._report_failure(one.handler, alert, error)
 
     def _report_failure(self, handler: Handler, alert: Any, error: Exception) -> None:

@@ -353,9 +353,11 @@ class RunReporter:
         try:
             self.errors += 1
             if self.errors == 1:
-                LOG.warning("tocsin: internal error %s: %r (training is not affected)", where, error)
+                LOG.warning("tocsin: internal error in %s: %r. Training is not affected.", where, error)
             if self.errors == ERROR_LIMIT:
-                LOG.warning("tocsin: switched off after %d internal errors", self.errors)
+                LOG.warning(
+                    "tocsin: recording stopped after %d internal errors. Training continues.", self.errors
+                )
                 self.switch_off(f"{where}: {error!r}")
         except Exception:
             self.off = True

@@ -56,7 +56,7 @@ class ServerRequests:
         return handler
 
     def _warn_unknown(self, kind: str) -> None:
-        LOG.warning("tocsin: unknown action ignored: expected %s, got %r", " or ".join(KINDS), kind)
+        LOG.warning("tocsin: unknown action %r is ignored. Use one of: %s.", kind, ", ".join(KINDS))
 
     @property
     def requested(self) -> str:
@@ -125,7 +125,8 @@ class ServerRequests:
             try:
                 handler(request)
             except Exception as error:
-                LOG.warning("tocsin: the script's %s failed", request.action, exc_info=True)
+                text = 'tocsin: the function for the request "%s" failed. Training continues.'
+                LOG.warning(text, request.action, exc_info=True)
                 reason = self._reporter.redact.text(f"{type(error).__name__}: {error}"[:300])
                 self._report_outcome(request, "failed", reason=reason)
                 return

@@ -88,7 +88,7 @@ def count_of(given: Any, what: str) -> int | None:
         return None
     number = whole(given)
     if number is None or not 0 <= number <= MOST_STEP:
-        _warn(what, f"a whole number from 0 to {MOST_STEP}", given, "left out")
+        _warn(what, f"a whole number from 0 to {MOST_STEP}", given, "nothing")
         return None
     return number
 
@@ -100,10 +100,10 @@ def seconds_of(given: Any, default: float) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if math.isnan(seconds):
-        _warn("exit_timeout", "seconds", given, f"{default:g}")
+        _warn("exit_timeout", "a number of seconds", given, f"{default:g}")
         return default
     return min(max(seconds, 0.0), 86_400.0)
 
 
 def _warn(what: str, expected: str, given: Any, became: str) -> None:
-    LOG.warning("tocsin: %s: expected %s, got %.80r: %s", what, expected, given, became)
+    LOG.warning("tocsin: %s: expected %s, got %.80r. Used instead: %s.", what, expected, given, became)

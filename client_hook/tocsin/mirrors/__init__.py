@@ -45,9 +45,11 @@ def mirror(trackers: Collection[str], *, alerts: bool = True, steps: str = STEPS
     """
     for tracker in trackers:
         if tracker not in TRACKERS:
-            _warn('tocsin.mirror: unknown tracker "%s". Expected %s.', tracker, " or ".join(TRACKERS))
+            known = ", ".join(TRACKERS)
+            _warn('tocsin.mirror: unknown tracker "%s" is ignored. Use one of: %s.', tracker, known)
     if steps not in STEPS:
-        _warn('tocsin.mirror: unknown steps="%s". Expected %s.', steps, " or ".join(STEPS))
+        text = 'tocsin.mirror: unknown steps="%s", expected "tracker" or "run". Used instead: "%s".'
+        _warn(text, steps, STEPS[0])
         steps = STEPS[0]
     for tracker in [one for one in trackers if one in TRACKERS]:
         chosen[tracker] = Options(alerts, steps)

@@ -135,7 +135,7 @@ def test_an_unknown_tracker_is_named(caplog: pytest.LogCaptureFixture) -> None:
     """The others are mirrored all the same."""
     with caplog.at_level(logging.WARNING):
         tocsin.mirror("tensorbord", "comet")
-    assert 'unknown tracker "tensorbord". Expected tensorboard or' in caplog.text
+    assert 'unknown tracker "tensorbord" is ignored. Use one of: tensorboard, ' in caplog.text
     assert "comet" in options.chosen
 
 
