@@ -192,7 +192,9 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     examined = _command(commands, "doctor", doctor)
     examined.add_argument(
-        "--project", default="doctor", help="project that the token must be valid for; default: doctor"
+        "--project",
+        default=os.environ.get("TOCSIN_PROJECT", "").strip() or "doctor",
+        help="project that the token must be valid for; default: TOCSIN_PROJECT, else doctor",
     )
     examined.add_argument(
         "--spool-dir", type=Path, help="directory of buffered records; default: TOCSIN_SPOOL_DIR"

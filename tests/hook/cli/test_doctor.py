@@ -38,6 +38,15 @@ def test_doctor_finds_nothing_where_all_is_well(
     assert strict_server.writers == {}
 
 
+def test_doctor_asks_for_the_project_of_the_environment(
+    strict_server: IngestServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that is bound to this project is valid for no other."""
+    monkeypatch.setenv("TOCSIN_PROJECT", "mine")
+    main(["doctor", "--url", strict_server.url, "--token", TOKEN])
+    assert "project 'mine'" in lines_of(capsys)["handshake"]
+
+
 @pytest.mark.usefixtures("strict_server")
 def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     """The address is valid, but nothing listens on the port."""
