@@ -68,6 +68,7 @@ def placed(line: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")  # other threads of the tests use it
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=st.lists(columns, min_size=1, max_size=4))
 def test_a_line_equals_the_routes_of_one_run(
