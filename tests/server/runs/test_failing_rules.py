@@ -82,7 +82,7 @@ def test_a_rule_that_loops_is_interrupted(failing: Any, monkeypatch: pytest.Monk
 
 
 def test_a_rule_about_the_whole_run_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The alert that it was to hear of fires."""
+    """The alert fires that the rule would have received."""
     monkeypatch.setattr(RecurrentInstability, "began", lambda *_: crash())
     result = evaluated()
     assert {"nonfinite-loss", "nonfinite-grad-norm"} <= set(names(result.findings))
