@@ -39,7 +39,7 @@ from .outbox import Outbox
 from .server_url import Target, parse_target
 from .session import Notification, Phase, Session
 from .spool_recovery import SpoolRecovery
-from .undelivered import what_is_left, why_full
+from .undelivered import what_is_left, where_records_are, why_full
 from .wakeup import Wakeup
 
 POLL_S = 0.2
@@ -430,7 +430,7 @@ class Sender:
         saved = delivered or self._backlog.save()
         if not delivered:
             session = self._session
-            reason = session.refusal or session.last_error or "the server did not acknowledge in time"
+            reason = session.reason or "the server did not acknowledge in time"
             is_kept = saved or self._shared is not None
             lost = 0 if is_kept else self._backlog.unsaved(self._outbox.records)
             self._warn("left", "tocsin: %s", what_is_left(self.unsent, lost, self._spool, reason))
@@ -500,7 +500,9 @@ class Sender:
         try:
             self._on_message(message)
         except Exception as error:
-            self._warn("on_message", "tocsin: an alert handler raised %r", error)
+            self._warn(
+                "on_message", "tocsin: internal error in the processing of a server message: %r", error
+            )
 
     def _report(self) -> None:
         """Log one warning for each kind of problem."""
@@ -509,7 +511,8 @@ class Sender:
             if not session.stopped or sentence != session.refusal:
                 self._warn(code, "tocsin: %s", sentence)
         if session.stopped:
-            self._warn("stopped", "tocsin: sending stopped: %s", session.refusal or session.last_error)
+            reason = session.refusal or f"{session.last_error}."
+            self._warn("stopped", "tocsin: sending stopped: %s %s", reason, where_records_are(self._spool))
         elif session.last_error is not None:
             text = "tocsin: not connected (%s). Training continues; records are buffered and sent later."
             self._warn("connection", text, session.last_error)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 from .. import protocol
 from .backlog import Backlog
+from .rejections import reason_of, sentence_of
 
 WINDOW = 64
 """Maximum number of ``records`` messages that are sent and not acknowledged."""
@@ -71,8 +72,8 @@ class Session:
         self.flush_s = 0.2
         self.last_error: str | None = None
         """Why there is no connection, or None."""
-        self.refusal: str | None = None
-        """Why the server last rejected this connection, as a sentence; None once it was accepted."""
+        self._rejection: protocol.Refused | None = None
+        """How the server last rejected this connection; None once it was accepted."""
         self.sentences: dict[str, str] = {}
         """The newest sentence for each code of a rejection or a notice."""
         self.refused: Counter[str] = Counter()
@@ -87,6 +88,16 @@ class Session:
     def stopped(self) -> bool:
         """Whether the server rejected this writer, so that nothing more is sent."""
         return self.phase is Phase.STOPPED
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the server last rejected this connection and what to do, as sentences, or None."""
+        return sentence_of(self._rejection) if self._rejection is not None else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why records are not delivered, for use in a sentence, or None."""
+        return reason_of(self._rejection) if self._rejection is not None else self.last_error
 
     def should_dial(self, now: float) -> bool:
         """Return whether it is time to connect."""
@@ -207,7 +218,7 @@ class Session:
         self.phase = Phase.STREAMING
         self._steady_at = now + STEADY_S
         self._alive_at = now
-        self.last_error = self.refusal = None
+        self.last_error = self._rejection = None
         self.run = message.run
         self.known_seq = message.seq if self.known_seq is None else self.known_seq
         self._flush(message.flush_ms)
@@ -230,7 +241,7 @@ class Session:
         self.refused[message.code] += 1
         self.sentences[message.code] = sentence_of(message)
         if message.scope == "connection":
-            self.refusal = self.sentences[message.code]
+            self._rejection = message
         if message.scope == "connection" and self.phase is Phase.HANDSHAKE and not message.retry:
             self.phase = Phase.STOPPED
 
@@ -239,23 +250,3 @@ class Session:
         seq, events, rounds = self._poison
         here = (self._backlog.seq, self._backlog.events)
         self._poison = (*here, rounds + 1 if here == (seq, events) else 1)
-
-
-REJECTED = {"connection": "the connection", "series": "a series", "event": "an event"}
-"""What was rejected, by the scope of the message."""
-
-
-def sentence_of(message: protocol.Refused) -> str:
-    """Return what the terminal shows for a rejection or a notice."""
-    if message.code == "event-rate":
-        return (
-            f"the server rejects some events of this run because there are too many (it accepts "
-            f"{message.expected}). Records are not affected. Call run.event() less often."
-        )
-    reason = f"({message.code}): expected {message.expected}, got {message.got}"
-    if message.code in ("bad-token", "token-scope"):
-        advice = "Set TOCSIN_TOKEN; `tocsin-server token create NAME --scope ingest` creates a token."
-        return f"the server rejected the token {reason}. {advice}"
-    if message.scope == "notice":
-        return f"notice from the server {reason}"
-    return f"the server rejected {REJECTED.get(message.scope, message.scope)} {reason}"

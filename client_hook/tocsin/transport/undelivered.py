@@ -15,6 +15,14 @@ def why_full(spool: Spool | None) -> str:
     return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
 
 
+def where_records_are(spool: Spool | None) -> str:
+    """Return where the records of a training are that sends nothing more, and how to send them."""
+    if spool is None or spool.path is None:
+        return "Training continues. Its records are lost: there is no spool on disk to keep them."
+    kept = f"Its records are kept in {spool.path}; after it ends, `tocsin sync` delivers them."
+    return f"Training continues. {kept}"
+
+
 def what_is_left(left: int, lost: int, spool: Spool | None, reason: str) -> str:
     """Return what the server does not have at the end of a run, why, and where it is kept.
 

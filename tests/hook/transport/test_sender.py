@@ -229,7 +229,7 @@ def test_the_thread_wakes_for_a_short_flush_interval(server: IngestServer) -> No
     trainer.sender.close()
 
 
-def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
+def test_alerts_and_requests_reach_the_script(server: IngestServer, caplog: pytest.LogCaptureFixture) -> None:
     """The handlers get the messages that the script opted in to; a failing handler does not affect others."""
     server.say = [
         protocol.Alert("a", "scaler-collapse", "critical", "firing", "s"),
@@ -246,6 +246,7 @@ def test_alerts_and_requests_reach_the_script(server: IngestServer) -> None:
     wait_until(lambda: len(received) == 2)
     trainer.sender.close()
     assert received == server.say
+    assert caplog.text.count("internal error in the processing of a server message: RuntimeError") == 1
     assert_exactly_once(server.only, 10)
 
 
@@ -278,11 +279,12 @@ def test_a_wrong_token_stops_sending_and_keeps_the_spool(
         trainer.sender.close()
     assert server.connections == 1
     assert trainer.sender.stats.refused == {"bad-token": 1}
-    (stopped,) = [record.message for record in caplog.records if "bad-token" in record.message][:-1]
-    assert stopped == (
-        "tocsin: sending stopped: the server rejected the token (bad-token): expected a known token, "
-        "got tk_.... Set TOCSIN_TOKEN; `tocsin-server token create NAME --scope ingest` creates a token."
-    )
+    stopped, left = [record.message for record in caplog.records if "bad-token" in record.message]
+    reason = "the server rejected the token (bad-token): expected a known token, got tk_..."
+    assert stopped.startswith(f"tocsin: sending stopped: {reason}. Set TOCSIN_TOKEN; ")
+    assert f"records are kept in {spool_dir}" in stopped
+    assert "`tocsin sync`" in stopped
+    assert f"({reason})" in left
     assert len(left_behind(spool_dir)) == 1
 
 

@@ -16,7 +16,7 @@ from websockets.typing import Origin
 
 from tocsin import protocol
 from tocsin.protocol import Ack, Alert, Event, Finish, Refused
-from tocsin.transport.session import sentence_of
+from tocsin.transport.rejections import sentence_of
 from tocsin_server.core.permissions import Scope, Token, digest_of
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.tokens import add_token

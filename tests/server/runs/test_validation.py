@@ -132,7 +132,7 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     valid = taken(message, known={"known", "other"})
     assert codes(valid) == ["too-many-series"]
     assert "at most 4" in valid.rejected[0].expected
-    assert valid.rejected[0].got == "3 more, which were left out"
+    assert valid.rejected[0].got == "3 more, which were left out: 'new2', 'new3', 'new4'"
     assert set(valid.batch.columns) == {"known", "new0", "new1"}
 
 

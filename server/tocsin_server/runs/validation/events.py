@@ -13,15 +13,20 @@ from tocsin_server.runs.validation.plain_data import size_problem
 def event_problem(event: Event, limits: Limits) -> Refused | None:
     """Return the rejection of an event that cannot be stored, or None."""
     if not is_name(event.kind, limits.name_bytes):
-        return Refused(
-            "event", "bad-event", PLAIN_NAME.format(limits.name_bytes), shown(event.kind), event.no
-        )
+        expected = f"kind: {PLAIN_NAME.format(limits.name_bytes)}"
+        return Refused("event", "bad-event", expected, shown(event.kind), event.no)
     if not 0 <= event.t < HIGHEST or not 0 <= (event.step or 0) <= MOST_STEP:
         expected = f"a time in Unix ns and a step from 0 to {MOST_STEP}"
         got = f"t {event.t} and step {event.step}"
         return Refused("event", "bad-event", expected, got, event.no)
     wrong = size_problem(event.data, limits.event_bytes)
-    return Refused("event", "event-size", *wrong, event.no) if wrong else None
+    return (
+        Refused(
+            "event", "event-size", f"data of {wrong[0]}", f"{wrong[1]} in event {shown(event.kind)}", event.no
+        )
+        if wrong
+        else None
+    )
 
 
 def finish_problem(finish: Finish) -> Refused | None:

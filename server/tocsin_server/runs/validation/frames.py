@@ -31,6 +31,7 @@ class Outline(msgspec.Struct):
     seq: Int64 = -1
     n: Int64 = 0
     no: Int64 = -1
+    kind: str = ""
     step: msgspec.Raw = msgspec.Raw(b"")
     t: msgspec.Raw = msgspec.Raw(b"")
     cols: msgspec.Raw = msgspec.Raw(b"")
@@ -96,12 +97,17 @@ def read_message(frame: bytes, limits: Limits) -> ClientMessage | TooLarge:
     elif outline.type == "records":
         refusal = _columns_refusal(size, outline, limits)
     elif outline.type == "event" and size > event_bytes:
-        expected = f"at most {limits.event_bytes} bytes"
-        refusal = Refused("event", "event-size", expected, f"{size} bytes", outline.no)
+        expected, got = (
+            f"data of at most {limits.event_bytes} bytes",
+            f"{size} bytes in event {shown(outline.kind)}",
+        )
+        refusal = Refused("event", "event-size", expected, got, outline.no)
     elif outline.type == "finish" and size > event_bytes:
         return _finish_without_error(read_with(_finishes, frame))
     elif outline.type == "alive" and size > SMALL_FRAME:
-        refusal = Refused("connection", "frame-size", f"at most {SMALL_FRAME} bytes", f"{size} bytes")
+        refusal = Refused(
+            "connection", "frame-size", f"a heartbeat of at most {SMALL_FRAME} bytes", f"{size} bytes"
+        )
     elif outline.type not in ("event", "finish", "alive"):
         got = "a second hello" if outline.type == "hello" else f"type {shown(outline.type)}"
         raise ProtocolError("malformed-frame", "frame", "records, event, alive or finish", got)
@@ -120,7 +126,8 @@ def _columns_refusal(size: int, outline: Outline, limits: Limits) -> Refused | N
 
 def frame_refusal(size: int, limits: Limits, seq: int | None = None) -> Refused:
     """Return the rejection of a frame above the limit; ``seq``: its first record, if that could be read."""
-    return Refused("records", "frame-size", f"at most {limits.frame_bytes} bytes", f"{size} bytes", seq)
+    expected = f"a message of at most {limits.frame_bytes} bytes"
+    return Refused("records", "frame-size", expected, f"{size} bytes", seq)
 
 
 def _finish_without_error(sealed: SealedFinish) -> Finish:

@@ -102,7 +102,8 @@ def _read_columns(
 ) -> tuple[dict[str, Column], list[Refused]]:
     columns: dict[str, Column] = {}
     rejections: list[Refused] = []
-    invalid, room, left_out = 0, limits.series - len(known), 0
+    invalid, room = 0, limits.series - len(known)
+    left_out: list[str] = []
     for name, body in message.cols.items():
         new = name not in known
         read = _read_column(name, body, message.n, limits.name_bytes if new else None)
@@ -111,16 +112,13 @@ def _read_columns(
             if invalid <= MOST_SENTENCES:
                 rejections.append(_bad_column(name, body, message, read))
         elif new and room <= 0:
-            left_out += 1
+            left_out.append(name)
         else:
             room -= new
             columns[name] = read
     rejected = _few(rejections, invalid, message.seq)
     if left_out:
-        got = f"{left_out} more, which were left out"
-        rejected.append(
-            Refused("series", "too-many-series", f"at most {limits.series} series per run", got, message.seq)
-        )
+        rejected.append(_too_many(left_out, limits, message.seq))
     return columns, rejected
 
 
@@ -135,6 +133,13 @@ def _few(rejections: list[Refused], count: int, seq: int) -> list[Refused]:
     return [*rejections, more]
 
 
+def _too_many(left_out: list[str], limits: Limits, seq: int) -> Refused:
+    names = ", ".join(map(shown, left_out[:MOST_SENTENCES]))
+    more = ", ..." if len(left_out) > MOST_SENTENCES else ""
+    got = f"{len(left_out)} more, which were left out: {names}{more}"
+    return Refused("series", "too-many-series", f"at most {limits.series} series per run", got, seq)
+
+
 def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str) -> Refused:
     if isinstance(body, Sparse):
         got = f"{shown(name)} with {len(body.at)} bytes of at, {len(body.v)} of v, n {message.n}"
@@ -146,7 +151,7 @@ def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str
 def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None) -> Column | str:
     """Return the column, or what was expected. ``name_bytes`` is None for a known name."""
     if name_bytes is not None and not is_name(name, name_bytes):
-        return PLAIN_NAME.format(name_bytes)
+        return f"series: {PLAIN_NAME.format(name_bytes)}"
     if isinstance(body, bytes):
         return Column(np.frombuffer(body, "<f8")) if len(body) == 8 * n else f"f64le[n], {8 * n} bytes"
     if len(body.at) % 4 or len(body.v) != 2 * len(body.at):
