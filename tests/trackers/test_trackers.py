@@ -143,6 +143,16 @@ def test_the_tracker_has_the_alert(pairs: Any, name: str) -> None:
     assert "NaN at step" not in pair.alone["alerts"]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_alert_has_the_link_of_its_incident(tmp_path: Path, name: str) -> None:
+    """One after the end of the tracker's run raises no error; MLflow and Trackio have it too."""
+    environ = environment(tmp_path, name) | {"PYTHONWARNINGS": "ignore"}
+    done = execute(sys.executable, str(Path(__file__).with_name("ended.py")), name, str(tmp_path), **environ)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "/incidents/in-time" in done.stdout
+    assert ("/incidents/late" in done.stdout) is (name in ("mlflow", "trackio"))
+
+
 def test_the_steps_of_a_step_metric_are_used(pairs: Any) -> None:
     """``wandb.define_metric``: the epoch, not W&B's step."""
     steps = {step for step, _ in pairs("wandb").series["train/by_epoch"]}

@@ -196,7 +196,9 @@ class Aim:
             path = "/".join((*context.to_dict().values(), name))
             for step, (value, *_) in self.run.get_metric(name, context).data.items():
                 put(self.series, path, step, value)
-        self.alerts = str(self.run.get("tocsin", ""))
+        logged = self.run.get_log_records()
+        texts = [] if logged is None else [record.message for record in logged.data.items_list()[1][0]]
+        self.alerts = str([self.run.get("tocsin", ""), *texts])
         self.run.close()
 
     def read(self, folder: Path) -> tuple[Series, str]:

@@ -32,11 +32,17 @@ def _row(
 
 
 def _write(run: Any, note: Note) -> None:
-    """Write an alert to the log of the run if it fires, and keep the state among its parameters."""
+    """Write an alert to the log of the run if it fires, and keep the state among its parameters.
+
+    A closed run, which no longer has its resources, accepts neither.
+    """
+    if getattr(run, "_resources", run) is None:
+        return
     log = {"critical": "log_error", "warning": "log_warning"}.get(note.severity, "log_info")
     if note.fires and hasattr(run, log):
         getattr(run, log)(f"{note.title}: {note.text}")
-    run["tocsin"] = {"status": note.status, "alerts": note.count, "last_alert": note.line, "url": note.url}
+    values = {"status": note.status, "alerts": note.count, "last_alert": f"{note.rule}: {note.line}"}
+    run["tocsin"] = {**values, "url": note.url, "incident": note.incident_url}
 
 
 _runs = Targets("aim", _write)
