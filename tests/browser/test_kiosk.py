@@ -57,6 +57,11 @@ def test_the_pointer_is_hidden_until_it_moves(page: Any) -> None:
     assert page.url.endswith("/?kiosk=1")
 
 
+def test_nothing_asks_to_be_selected(page: Any) -> None:
+    """A screen without a mouse has no use for checkboxes."""
+    assert page.locator("input[type=checkbox]:visible").count() == 0
+
+
 def test_a_tap_shows_the_way_out(four_projects: Any, chromium: Any) -> None:
     """On a touch screen: the first tap only shows the button, even on a run; the second one presses it."""
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+SPARSE = Path(__file__).with_name("sparse_training.py")
 OBSERVE = """
 window.moved = [];
 new PerformanceObserver((list) => {
@@ -47,3 +49,13 @@ def test_a_run_page_does_not_move(
     tab.page.wait_for_load_state("networkidle")
     moved = tab.page.evaluate("() => window.moved")
     assert [each for each in moved if each[0] > NOTICED] == []
+
+
+def test_the_lowest_open_chart_has_the_axis(shared_tower: Any, visit: Callable[..., Any]) -> None:
+    """A run that reports nothing but its loss has one open vital sign."""
+    with shared_tower.training(str(SPARSE), "browser", "sparse", "r_only_loss") as process:
+        assert process.wait(120) == 0
+    tab = visit(shared_tower, None)
+    tab.open_run("r_only_loss")
+    tab.page.locator('[data-series="loss"] .plot .xtick').first.wait_for()
+    assert tab.page.locator(".vitals .plot:visible").count() == 1

@@ -26,6 +26,26 @@ test("a new critical alert is announced once, and its later states are not", asy
   assert.deepEqual(fired, [null, null, "x", null]);
 });
 
+test("further critical alerts of an open incident are not announced", async () => {
+  const { book, fired } = bookOf();
+  await book.load();
+  for (const [id, incident] of [
+    ["a", "x"],
+    ["b", "x"],
+    ["c", "y"],
+  ])
+    book.take(alertOf({ id, incident }));
+  assert.deepEqual(fired, [null, "a", null, "c"]);
+});
+
+test("an incident that becomes critical is announced", async () => {
+  const { book, fired } = bookOf();
+  await book.load();
+  book.take(alertOf({ id: "a", incident: "x", severity: "warning" }));
+  book.take(alertOf({ id: "b", incident: "x" }));
+  assert.deepEqual(fired, [null, null, "b"]);
+});
+
 test("an alert that fired while the page was offline is announced on return", async () => {
   const { book, fired, items } = bookOf();
   await book.load();

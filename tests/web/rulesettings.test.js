@@ -15,6 +15,13 @@ test("a value has its unit, and a relative one also percent", () => {
   assert.equal(settingValue(1e-5, "relative"), "1e-5 (0.001\u00a0%)");
 });
 
+test("one record is not one records", () => {
+  assert.equal(settingValue(1, "records"), "1 record");
+  assert.equal(settingValue(1, "bins of 16 records"), "1 bin of 16 records");
+  assert.equal(settingValue(1, "x first losses"), "1 x first losses");
+  assert.equal(settingValue(1, "loss"), "1 loss");
+});
+
 test("the hint says what a setting means and its default", () => {
   const setting = { value: 2, unit: "x median", help: "Loss at which one outlier is a warning" };
   assert.equal(settingHint(setting), "Loss at which one outlier is a warning. Default: 2 x median.");

@@ -2,7 +2,8 @@
  * All alerts in this browser's memory: loaded once, updated by the socket, loaded again after each reconnect.
  */
 
-import { beginsFiring, isOver } from "../lib/alerts/attention.js";
+import { beginsFiring, isOpen, isOver } from "../lib/alerts/attention.js";
+import { incidentId } from "../lib/alerts/incidents.js";
 
 /** Alerts that are over kept in memory; the oldest are dropped first. Open alerts are never dropped. */
 const OVER_KEPT = 400;
@@ -25,9 +26,7 @@ export class AlertStore {
    */
   async load() {
     const { items } = await this.api.alerts();
-    const fired = this.loaded
-      ? items.find((alert) => beginsFiring(this.#alerts.get(alert.id), alert))
-      : undefined;
+    const fired = this.loaded ? items.find((alert) => this.#isNew(alert)) : undefined;
     const past = [...this.#alerts.values()].filter(isOver);
     this.#alerts = new Map([...past, ...items].map((alert) => [alert.id, alert]));
     this.#bound();
@@ -37,7 +36,7 @@ export class AlertStore {
 
   /** @param {Alert} alert its current state */
   take(alert) {
-    const fired = beginsFiring(this.#alerts.get(alert.id), alert) ? alert : null;
+    const fired = this.#isNew(alert) ? alert : null;
     this.#alerts.delete(alert.id);
     this.#alerts.set(alert.id, alert);
     this.#bound();
@@ -52,6 +51,19 @@ export class AlertStore {
   learn(alerts) {
     for (const alert of alerts) this.#alerts.set(alert.id, alert);
     this.#notify(null);
+  }
+
+  /**
+   * Return whether to announce an alert: it began to fire, and no critical alert of its incident is open.
+   *
+   * @param {Alert} alert
+   */
+  #isNew(alert) {
+    if (!beginsFiring(this.#alerts.get(alert.id), alert)) return false;
+    const id = incidentId(alert);
+    return !this.all().some(
+      (other) => isOpen(other) && other.severity === "critical" && incidentId(other) === id,
+    );
   }
 
   #bound() {

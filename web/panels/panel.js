@@ -187,13 +187,23 @@ export class Panel {
   }
 
   /**
-   * A vital sign that this run never reported shows only its head.
+   * A vital sign that this run never reported shows only its head, unless it has to show the axis.
    *
    * @param {boolean} absent
+   * @param {boolean} [open] whether its chart stays
    */
-  absent(absent) {
-    this.plot.hidden = absent;
+  absent(absent, open = false) {
+    this.plot.hidden = absent && !open;
     if (absent) say(this.note, ABSENT);
+  }
+
+  /**
+   * Make room for the labels of an axis.
+   *
+   * @param {number} extra px
+   */
+  taller(extra) {
+    this.plot.style.setProperty("--h", `${this.kind.height + extra}px`);
   }
 
   /**

@@ -92,9 +92,8 @@ export class Vitals {
     this.source = source;
     this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
     /** @type {Panel[]} */
-    this.panels = kinds.map(
-      (kind, i) => new Panel(kind, { tall: i === kinds.length - 1 ? AXIS_PX : 0, menuOf }),
-    );
+    this.panels = kinds.map((kind) => new Panel(kind, { menuOf }));
+    this.bottom = this.panels[this.panels.length - 1];
     const label = el("span");
     const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
     this.node = el(
@@ -130,18 +129,21 @@ export class Vitals {
   /** Close the panels of series that the run does not report, once that is known. */
   arrange() {
     const { reported } = this.source.scene();
+    const absent = (/** @type {Panel} */ { kind }) => reported !== null && !reported.has(kind.name);
+    // The lowest open panel has the axis of all. If all are absent, the last stays open for it.
+    const upwards = [...this.panels].reverse();
+    this.bottom = upwards.find((panel) => !absent(panel)) ?? upwards[0];
     this.node.classList.toggle("is-loading", reported === null);
-    for (const panel of this.panels.slice(0, -1)) {
-      panel.absent(reported !== null && !reported.has(panel.kind.name));
+    for (const panel of this.panels) {
+      panel.absent(absent(panel), panel === this.bottom);
+      panel.taller(panel === this.bottom ? AXIS_PX : 0);
     }
   }
 
   /** @param {import("./plot.js").Plots} plots */
   draw(plots) {
     this.arrange();
-    this.panels.forEach((panel, i) =>
-      plots.draw(panel.plot, (width) => this.#drawn(panel, width, i === this.panels.length - 1)),
-    );
+    for (const panel of this.panels) plots.draw(panel.plot, (width) => this.#drawn(panel, width));
     for (const panel of this.panels.filter((each) => !each.plot.hidden)) {
       // Also what is off the screen and not drawn yet, because screen readers read without scrolling.
       panel.describe(() => inWords(panel, this.source.scene(), this.source.scene().layers(panel.kind.name)));
@@ -166,9 +168,8 @@ export class Vitals {
   /**
    * @param {Panel} panel
    * @param {number} width
-   * @param {boolean} bottom
    */
-  #drawn(panel, width, bottom) {
+  #drawn(panel, width) {
     const scene = this.source.scene();
     const beside = companions(panel.kind.name, scene.reported);
     panel.key(beside, firstOptimizer(scene.events));
@@ -182,13 +183,12 @@ export class Vitals {
       { ...scene.look, beside: beside.map((each) => ({ ...each, layers: scene.layers(each.series) })) },
     );
     panel.source = panel.kind.name === "grad_norm" ? normSource(scene.events) : "";
-    // The last panel stays open, because it has the axis of all.
     panel.drew(drawn, scene.reported?.has(panel.kind.name) === false ? ABSENT : undefined);
     panel.showAt(scene.layers(panel.kind.name), this.cross.step, scene.timeline);
     return {
       picture: drawn,
       ...background(scene, true),
-      xticks: bottom || this.full !== null,
+      xticks: panel === this.bottom || this.full !== null,
       color: panel.kind.color,
     };
   }

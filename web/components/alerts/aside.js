@@ -53,7 +53,7 @@ export class Aside {
       : undefined;
     refill(
       this.node,
-      current ? diagnosisCard(current, this.source, acts, this.source.resume.node) : this.#none(),
+      current ? this.#card(alerts, current, acts) : this.#none(),
       ...this.#lists(alerts, current, now),
     );
     [...this.node.querySelectorAll("details")].forEach((each, i) => {
@@ -99,6 +99,16 @@ export class Aside {
         ? alertList(others.sort(bySeverity), current.id, choose, now, "Other incidents of this run")
         : null,
     ];
+  }
+
+  /**
+   * @param {Alert[]} alerts
+   * @param {Alert} current
+   * @param {import("./diagnosis.js").Acts | null} acts
+   */
+  #card(alerts, current, acts) {
+    const { onset_step: incidentOnset } = this.#incident(alerts, current);
+    return diagnosisCard(current, this.source, { incidentOnset, acts, resume: this.source.resume.node });
   }
 
   #none() {

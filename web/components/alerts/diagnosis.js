@@ -93,11 +93,13 @@ export function standing(alert, now) {
 /**
  * @param {Alert} alert
  * @param {Mover} mover
- * @param {Acts | null} acts null: the actions are shown elsewhere
- * @param {Node | null} resume where to resume
+ * @param {object} context
+ * @param {number | null} context.incidentOnset the step at which its incident began
+ * @param {Acts | null} [context.acts] null: the actions are shown elsewhere
+ * @param {Node | null} [context.resume] where to resume
  * @returns {HTMLElement}
  */
-export function diagnosisCard(alert, mover, acts = null, resume = null) {
+export function diagnosisCard(alert, mover, { incidentOnset, acts = null, resume = null }) {
   const why = alert.diagnosis;
   const { severity } = alert;
   const cause = powers(why?.cause || alert.summary);
@@ -132,7 +134,7 @@ export function diagnosisCard(alert, mover, acts = null, resume = null) {
     firstAction(why),
     resume,
     ...(acts ? actBar(alert, acts) : []),
-    moments(alert, mover, acts !== null),
+    moments(alert, mover, incidentOnset, acts !== null),
     evidence(why, mover),
     timelineOf(why, mover),
     otherExplanations(why),
@@ -143,9 +145,10 @@ export function diagnosisCard(alert, mover, acts = null, resume = null) {
 /**
  * @param {Alert} alert
  * @param {Mover} mover
+ * @param {number | null} incidentOnset
  * @param {boolean} linked with a link to the page of the incident
  */
-function moments(alert, mover, linked) {
+function moments(alert, mover, incidentOnset, linked) {
   const { onset_step: onset, fired_step: fired } = alert;
   return el(
     "section.moments",
@@ -168,7 +171,9 @@ function moments(alert, mover, linked) {
       snapshotLink(alert),
       copyButton("Copy as text", () => asText(alert, location.href)),
     ),
-    onset !== null && fired !== null ? el("p.micro.then", {}, detectionText(alert, fired - onset)) : null,
+    onset !== null && fired !== null
+      ? el("p.micro.then", {}, `${detectionText(alert, fired - onset)}${earlierText(onset, incidentOnset)}`)
+      : null,
   );
 }
 
@@ -397,3 +402,12 @@ function detectionText(alert, steps) {
   const time = began && fired ? ` (${span((fired - began) / 1000)})` : "";
   return `Detected ${counted(steps, "step")}${time} after onset`;
 }
+
+/**
+ * @param {number} onset
+ * @param {number | null} incidentOnset
+ */
+const earlierText = (onset, incidentOnset) =>
+  incidentOnset !== null && incidentOnset < onset
+    ? `. The incident began at step ${int(incidentOnset)}.`
+    : "";

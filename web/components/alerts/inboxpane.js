@@ -64,7 +64,7 @@ export class InboxPane {
         this.history,
       );
     }
-    this.#draw(alert, context);
+    this.#draw(alert, context, incident.onset_step);
     this.#list(alert, incident, context.now);
     const key = JSON.stringify([alert.id, alert.state, alert.severity, context.marks]);
     void this.life.show(key, async () => worded((await this.app.alerting.history(alert.id)).items));
@@ -74,10 +74,11 @@ export class InboxPane {
   /**
    * @param {Alert} alert
    * @param {import("./marktexts.js").RowContext} context
+   * @param {number | null} incidentOnset
    */
-  #draw(alert, context) {
+  #draw(alert, context, incidentOnset) {
     const { now } = context;
-    const key = JSON.stringify([alert, context.marks.ack]);
+    const key = JSON.stringify([alert, context.marks.ack, incidentOnset]);
     this.#marks(context);
     if (key !== this.#card) {
       this.#card = key;
@@ -90,7 +91,7 @@ export class InboxPane {
         around: () => moment(Number(alert.onset_step)),
         now: () => this.app.clock.now(),
       };
-      const card = diagnosisCard(alert, mover, null, this.resume.node);
+      const card = diagnosisCard(alert, mover, { incidentOnset, resume: this.resume.node });
       card.classList.remove("card");
       refill(
         this.card,

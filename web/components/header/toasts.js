@@ -1,7 +1,8 @@
-/** New critical alerts in a corner, until dismissed or resolved; at most the newest three. */
+/** New critical incidents in a corner, until dismissed or resolved; at most the newest three. */
 
 import { el } from "../../browser/dom.js";
 import { isOpen } from "../../lib/alerts/attention.js";
+import { incidentId } from "../../lib/alerts/incidents.js";
 import { powers, ruleTitle } from "../../lib/format.js";
 import { alertAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
@@ -16,14 +17,9 @@ export function toasts(host, alerts) {
   const list = el("div.toasts", { role: "alert", "aria-label": "New critical alerts" });
   host.append(list);
   alerts.onChange((fired) => {
-    const open = new Set(
-      alerts
-        .all()
-        .filter(isOpen)
-        .map((alert) => alert.id),
-    );
+    const open = new Set(alerts.all().filter(isOpen).map(incidentId));
     for (const card of /** @type {HTMLElement[]} */ ([...list.children])) {
-      if (!open.has(String(card.dataset.alert))) card.remove();
+      if (!open.has(String(card.dataset.incident))) card.remove();
     }
     if (!fired) return;
     list.append(toast(fired));
@@ -35,7 +31,7 @@ export function toasts(host, alerts) {
 function toast(alert) {
   const card = el(
     "div.toast",
-    { "data-alert": alert.id },
+    { "data-incident": incidentId(alert) },
     el("span.is-critical", {}, icon("critical", "critical")),
     el(
       "div.grow",

@@ -7,6 +7,7 @@ import { MOST_CHOSEN, usualRuns } from "../../lib/rules/rulescope.js";
 export class TrialRuns {
   /** @type {ScopedRun[]} */
   #runs = [];
+  #offered = false;
   /** @type {Set<string> | null} null: the user chose none */
   #chosen = null;
 
@@ -97,13 +98,19 @@ export class TrialRuns {
    */
   offer(runs) {
     this.#runs = runs;
+    this.#offered = true;
     if (this.#chosen && !runs.some((run) => this.#chosen?.has(run.id))) this.#chosen = null;
     this.#show();
   }
 
   #show() {
-    say(this.label, `Runs: ${int(this.ids.length)} of ${int(this.#runs.length)}`);
+    this.#count(this.ids.length);
     this.#list();
+  }
+
+  /** @param {number} chosen */
+  #count(chosen) {
+    say(this.label, this.#offered ? `Runs: ${int(chosen)} of ${int(this.#runs.length)}` : "Runs");
   }
 
   #list() {
@@ -145,7 +152,7 @@ export class TrialRuns {
     if (on) ids.add(id);
     else ids.delete(id);
     this.#chosen = ids;
-    say(this.label, `Runs: ${int(ids.size)} of ${int(this.#runs.length)}`);
+    this.#count(ids.size);
     if (ids.size >= MOST_CHOSEN - 1) this.#list();
     this.changed();
   }

@@ -23,7 +23,7 @@ export class FleetBar {
     this.count = el("span.muted", {}, "–");
     this.input = /** @type {HTMLInputElement} */ (
       el("input", {
-        placeholder: "name, tag:fp16 OR tag:bf16, val_loss<0.5, config.lr>1e-4",
+        placeholder: "name, tag:fp16, val_loss<0.5, config.lr>1e-4",
         spellcheck: "false",
         "aria-label": "Filter runs",
         oninput: () => set({ q: this.input.value }),

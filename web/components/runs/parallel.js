@@ -185,7 +185,7 @@ export class Parallel {
       { "data-axis": axis.key, class: axis.metric ? "axis is-metric" : "axis" },
       svg("line", { x1: x, x2: x, y1: down(1), y2: down(0) }),
       ...axis.ticks.map(({ at, text }) =>
-        svg("text", { class: "tick", x: x + 6, y: down(at) + 4 }, cut(text), svg("title", {}, text)),
+        svg("text", { class: "tick", x: x + 10, y: down(at) + 4 }, cut(text), svg("title", {}, text)),
       ),
       label,
       svg("rect", { class: "brush", x: x - 6, y: 0, width: 12, height: 0 }),

@@ -19,6 +19,8 @@ const PERMISSIONS = /** @type {Record<string, string>} */ ({
   unsupported: "Not supported: this browser has no notifications, or the page needs https or localhost.",
 });
 
+const WORDS = /** @type {Record<string, string>} */ ({ granted: "allowed", denied: "blocked", default: "" });
+
 export class ThisBrowser {
   /** @param {App} app */
   constructor(app) {
@@ -123,7 +125,7 @@ export class ThisBrowser {
               "Test",
             )
           : null,
-        el("span", { "data-permission": now }, now === "default" ? "" : now),
+        el("span", { "data-permission": now }, WORDS[now] ?? now),
       ),
       el(
         "p.micro",

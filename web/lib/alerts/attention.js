@@ -14,7 +14,7 @@ export const GROUPS = /** @type {const} */ ([
     title: "Warning",
     note: "warnings, or a training process is not responding",
   },
-  { health: "ok", title: "Healthy", note: "no open alerts" },
+  { health: "ok", title: "Healthy", note: "no warning and no critical alert is open" },
   { health: "ended", title: "Ended", note: "without problems, or acknowledged" },
 ]);
 

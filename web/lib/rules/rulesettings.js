@@ -32,7 +32,8 @@ export function settingName(name) {
  */
 export function settingValue(value, unit) {
   const text = typeof value === "number" ? short(value) : value;
-  return unit === "relative" ? `${text} (${short(100 * Number(value), 3)}\u00a0%)` : `${text} ${unit}`.trim();
+  if (unit === "relative") return `${text} (${short(100 * Number(value), 3)}\u00a0%)`;
+  return `${text} ${value === 1 ? singular(unit) : unit}`.trim();
 }
 
 /**
@@ -41,3 +42,10 @@ export function settingValue(value, unit) {
  */
 export const settingHint = ({ value, unit, help }) =>
   `${help.replaceAll("_", " ")}. Default: ${settingValue(value, unit)}.`;
+
+/**
+ * Return "record" of "records" and "bin of 16 records" of "bins of 16 records".
+ *
+ * @param {string} unit
+ */
+const singular = (unit) => unit.replace(/^(?!classes|batches)([a-z]+[^s ])s\b/, "$1");

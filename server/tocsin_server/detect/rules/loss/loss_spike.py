@@ -90,7 +90,7 @@ class Settings(sdk.RuleSettings):
     high_ratio: float = sdk.setting(3.0, "x median", "Height of these records")
     critical_ratio: float = sdk.setting(3.0, "x median", "Lasting height that is critical")
     critical_lost_share: float = sdk.setting(
-        0.5, "share of progress", "Part of what was learned that must also be lost"
+        0.5, "of the progress", "Part of what was learned that must also be lost"
     )
     critical_records: int = sdk.setting(
         10, "records", "Records in a row above the critical height that make it critical"
