@@ -468,6 +468,11 @@ class ServerThread:
         """An admin token, which training processes may use too."""
         return ADMIN.secret(self.settings.data_dir)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """Return the header with the admin token."""
+        return {"authorization": f"Bearer {self.token}"}
+
     def health(self) -> dict[str, Any]:
         """Return the state of the record path."""
         return self.call(lambda: health_of(self.pipeline))  # type: ignore[no-any-return]

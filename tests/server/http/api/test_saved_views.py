@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.server.conftest import server_thread
 from tocsin_server.http.api import saved_views
 
 PATH = "/api/v1/views"
@@ -95,10 +97,13 @@ def test_what_cannot_be_saved_is_refused(views: Views, fields: dict[str, Any], s
     assert views.all() == []
 
 
-def test_too_many_views_are_refused(views: Views, server: Any) -> None:
-    for number in range(saved_views.MOST):
-        views.save(name=str(number))
-    answer = views.ask("POST", body={"name": "one more"})
+def test_too_many_views_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_views, "MOST", 2)
+    with server_thread(tmp_path) as server:
+        views = Views(server)
+        for name in ("one", "two"):
+            views.save(name=name)
+        answer = views.ask("POST", body={"name": "one more"})
     assert (answer.status_code, answer.json()["subject"]) == (422, "views")
     assert "Delete one first" in answer.json()["detail"]
 
