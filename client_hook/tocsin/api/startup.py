@@ -286,7 +286,7 @@ def default_name(project: str) -> str:
 
         if shell() is not None:
             return notebook_name() or "notebook"
-    path = Path(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c", "-m") else Path()
+    path = Path(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-", "-c", "-m") else Path()
     return (path.parent.name if path.stem == "__main__" else path.stem) or str(project)
 
 

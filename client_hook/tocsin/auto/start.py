@@ -11,8 +11,7 @@ import sys
 
 from .. import mirrors
 from ..core.process_state import active_runs, auto_start, is_disabled
-from ..lifecycle import first_training
-from ..lifecycle.child_processes import is_shared_by_parent
+from ..lifecycle import child_processes, first_training
 from ..lifecycle.import_hook import when_imported
 
 POINTS = (first_training.BACKWARD, first_training.SCALE, first_training.CUDA_SCALE)
@@ -48,7 +47,11 @@ def begin() -> None:
         return
     auto_start.clear()
     try:
-        if not active_runs and not is_shared_by_parent():
+        if child_processes.is_shared_by_parent():
+            from .. import _begin_child
+
+            child_processes.report(_begin_child)
+        elif not active_runs:
             from .. import watch
             from .guesses import config_of, planned_steps_of
 

@@ -27,5 +27,8 @@ def reading_token(base: str, given: Any = None) -> str:
 
 
 def chosen_token(given: Any = None) -> str:
-    """Return the token: ``given``, else ``TOCSIN_TOKEN``, else none (empty)."""
-    return text(given if given is not None else os.environ.get("TOCSIN_TOKEN", ""))
+    """Return the token: ``given``, else ``TOCSIN_TOKEN``, else none (empty).
+
+    Secret files end with a line break, which is not part of the token.
+    """
+    return text(given if given is not None else os.environ.get("TOCSIN_TOKEN", "")).strip()

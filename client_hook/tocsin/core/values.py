@@ -52,6 +52,10 @@ def kind_of(value: Any) -> str:
     except TypeError:
         of = ""
     name = type(value).__name__
+    if type(value) is int and value.bit_length() > 64:
+        of = " of more than 64 bits"
+    if "complex" in str(getattr(value, "dtype", "")) and "complex" not in name:
+        name = f"complex {name}"
     return "None" if value is None else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}{of}"
 
 

@@ -65,6 +65,13 @@ def wait_for_training(begin: Begin) -> None:
     first_training.wait_for(_report, first_training.BACKWARD, first_training.NEW_OPTIMIZER)
 
 
+def report(begin: Begin) -> None:
+    """In a child that begins to train: start its part of the parent's run with ``begin``."""
+    global _begin
+    _begin = begin
+    _report()
+
+
 def is_child() -> bool:
     """Return whether ``multiprocessing`` has started this process, or is starting it."""
     process = sys.modules.get("multiprocessing.process")

@@ -148,7 +148,8 @@ def _worker_ends() -> None:
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         error = None if error.code in (None, 0) else error.__context__ or error
-    _end_all(error or sigterm.noted_signal())
+    with sigterm.deferred():
+        _end_all(error or sigterm.noted_signal())
 
 
 def _end_all(error: BaseException | None) -> None:

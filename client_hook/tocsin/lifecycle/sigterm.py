@@ -9,12 +9,17 @@ A fork copies the handler and the wakeup socket. SIGTERM is blocked until the ch
 otherwise it could get lost (Python clears pending signals in a child), or the shared socket would make the
 parent's sender end the parent.
 
+The parent process terminates its ``multiprocessing`` workers in the same way, as at the end of
+``with Pool()``. That is no failure: in a worker that waits for a task, or that reports to its parent's run,
+the run ends as usual. If the whole job is terminated, the parent says so.
+
 A main thread that hangs in C code (a collective, a driver) runs no handler. The signal therefore also wakes
 the sender thread, which ends the run after ``STUCK_S``, and then the process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -22,13 +27,17 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 from ..core.process_state import active_runs as live
+from . import child_processes
 
 STUCK_S = 2.0
 """Time that the main thread has to run its handler."""
+IDLE_S = 0.2
+"""The same for an idle worker of a pool. It may wait for a lock, which no signal interrupts."""
 LINES = 40
 MESSAGE = "the process was terminated by SIGTERM"
 
@@ -95,10 +104,16 @@ def noted_signal() -> Terminated | None:
     return Terminated([]) if _noted else None
 
 
+def patience() -> float:
+    """Return the time that the main thread has to run its handler, s."""
+    return IDLE_S if _is_idle_worker(_main_frame()) else STUCK_S
+
+
 def stuck_facts() -> dict[str, Any]:
-    """Return the traceback of a main thread that hangs."""
-    ident = threading.main_thread().ident
-    frame = sys._current_frames().get(ident) if ident is not None else None
+    """Return the traceback of a main thread that hangs, or nothing if its run ends as usual."""
+    frame = _main_frame()
+    if child_processes.is_shared_by_parent() or _is_idle_worker(frame):
+        return {}
     return {**Terminated(lines_of(frame)).facts, "message": f"{MESSAGE}; its main thread did not answer"}
 
 
@@ -112,6 +127,25 @@ def die() -> None:
     """Trigger the default action. May be called from any thread."""
     ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[None]:
+    """Keep SIGTERM for the end of the block, if our handler is installed.
+
+    The end of a pool tells its workers to end, and terminates them while they deliver their last records.
+    """
+    if not _on_main_thread() or not is_ours():
+        yield
+        return
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if received:
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def before_fork() -> None:
@@ -140,11 +174,28 @@ def _terminated(number: int, frame: FrameType | None) -> None:
     if not is_ours():
         _noted = True  # a later handler of the script called ours, and decides what happens
         return
-    error = Terminated(lines_of(frame))
+    is_usual = child_processes.is_shared_by_parent() or _is_idle_worker(frame)
+    error = None if is_usual else Terminated(lines_of(frame))
     for run in tuple(live):
         run.finish(error=error)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _main_frame() -> FrameType | None:
+    ident = threading.main_thread().ident
+    return sys._current_frames().get(ident) if ident is not None else None
+
+
+def _is_idle_worker(frame: FrameType | None) -> bool:
+    """Return whether this process is a worker of a ``multiprocessing.Pool`` that waits for its next task."""
+    pool = sys.modules.get("multiprocessing.pool")
+    folder = os.path.dirname(getattr(pool, "__file__", None) or "")
+    while pool is not None and frame is not None and frame.f_code.co_filename.startswith(folder):
+        if frame.f_code is pool.worker.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _unhook(wakeup: socket.socket | None) -> None:

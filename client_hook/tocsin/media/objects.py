@@ -104,7 +104,8 @@ class Histogram(Media):
         counts: Any = []
         edges: Any = [math.nan]
         if len(finite):
-            counts, edges = numpy.histogram(finite, bins=self._bins)
+            with numpy.errstate(all="ignore"):
+                counts, edges = numpy.histogram(finite, bins=self._bins)
         found = {
             "low": float(edges[0]),
             "high": float(edges[-1]),
@@ -125,27 +126,37 @@ class Table(Media):
 
     def __init__(
         self,
-        columns: Sequence[Any] | None = None,
+        columns: Any = None,
         rows: Iterable[Sequence[Any]] | None = None,
         *,
-        data: Iterable[Sequence[Any]] | None = None,
+        data: Any = None,
+        dataframe: Any = None,
         caption: str = "",
     ) -> None:
         """Take a snapshot of the rows.
 
         Args:
-            columns: Names of the columns.
+            columns: Names of the columns, or a data frame of pandas, polars or pyarrow.
             rows: The rows; ``data`` is W&B's name for them.
             data: See ``rows``.
+            dataframe: A data frame, as in W&B.
             caption: Shown with it.
         """
         super().__init__(caption)
-        self._columns = [text(name)[:CELL] for name in columns or ()]
+        self._columns: list[str] = []
         self._rows: list[list[Any]] = []
         self._total = 0
         try:
-            for row in (data if rows is None else rows) or ():
+            given = data if rows is None else rows
+            frame = dataframe
+            if frame is None:
+                frame = next((one for one in (given, columns) if _is_frame(one)), None)
+            if frame is not None:
+                columns, given = _head_of(frame)
+            self._columns = [text(name)[:CELL] for name in (() if columns is None else columns)]
+            for row in () if given is None else given:
                 self.add_data(*row)
+            self._total = self._total if frame is None else len(frame)
         except Exception as error:
             self.problem = why(error)
 
@@ -180,6 +191,20 @@ def _cell(value: Any) -> Any:
     if found is None or isinstance(found, (bool, int, float)):
         return found
     return text(found[:CELL] if isinstance(found, str) else found)[:CELL]
+
+
+def _is_frame(value: Any) -> bool:
+    """Return whether a value is a data frame of pandas, polars or pyarrow."""
+    return any(hasattr(value, name) for name in ("itertuples", "iter_rows", "to_pydict"))
+
+
+def _head_of(frame: Any) -> tuple[Any, Iterable[Sequence[Any]]]:
+    """Return the names of the columns of a data frame, and its first ``ROWS`` rows."""
+    if hasattr(frame, "itertuples"):
+        return frame.columns, frame.head(ROWS).itertuples(index=False, name=None)
+    if hasattr(frame, "iter_rows"):
+        return frame.columns, frame.head(ROWS).iter_rows()
+    return frame.column_names, zip(*frame.slice(0, ROWS).to_pydict().values(), strict=True)
 
 
 def _json(found: Any) -> bytes:

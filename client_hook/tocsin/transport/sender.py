@@ -323,13 +323,14 @@ class Sender:
     def _check_sigterm(self, received: bytes) -> None:
         """Schedule the end of the run after SIGTERM, in case the main thread hangs and cannot end it."""
         if signal.SIGTERM in received and sigterm.is_ours():
-            self._terminate_at = time.monotonic() + sigterm.STUCK_S
+            self._terminate_at = time.monotonic() + sigterm.patience()
 
     def _terminate(self, now: float) -> None:
         self._killed, self._terminate_at = True, float("inf")
         self._deadline = now + self._exit_timeout
         facts = sigterm.stuck_facts()
-        self._ending = ("failed", {**facts, "lines": self._redact.lines(facts["lines"])})
+        lines = {"lines": self._redact.lines(facts["lines"])} if facts else {}
+        self._ending = ("failed" if facts else "finished", {**facts, **lines})
 
     def _arm(self) -> None:
         """Create spool and shared memory on this thread, because a disk may hang."""

@@ -117,13 +117,17 @@ def test_log_leaves_out_what_is_no_number(caplog: pytest.LogCaptureFixture) -> N
     """Each name is reported once with its type; other values of the call are kept."""
     with watched(patch=False) as (run, outbox):
         for _ in range(3):
-            run.log(good=1.0, text="0.5", vector=torch.ones(3), nothing=None)
+            run.log(
+                good=1.0, text="0.5", vector=torch.ones(3), nothing=None, huge=10**400, z=torch.tensor(1j)
+            )
     assert [dict(record) for record in outbox.records] == [{"step": k, "good": 1.0} for k in range(3)]
     warnings = [text.partition(", expected")[0] for text in caplog.messages if "left out" in text]
     assert warnings == [
         'tocsin: run.log: "text" is a str',
         'tocsin: run.log: "vector" is a Tensor of shape (3,)',
         'tocsin: run.log: "nothing" is None',
+        'tocsin: run.log: "huge" is an int of more than 64 bits',
+        'tocsin: run.log: "z" is a complex Tensor of shape ()',
     ]
 
 

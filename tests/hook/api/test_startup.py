@@ -201,8 +201,9 @@ def test_a_run_is_named_after_its_script(monkeypatch: pytest.MonkeyPatch) -> Non
     """Without a name, the script's name is used, else the project's."""
     monkeypatch.setattr(sys, "argv", ["/a/train_gan.py", "--x"])
     assert default_name("p") == "train_gan"
-    monkeypatch.setattr(sys, "argv", ["-c"])
-    assert default_name("p") == "p"
+    for given in ("-c", "-"):
+        monkeypatch.setattr(sys, "argv", [given])
+        assert default_name("p") == "p"
 
 
 ODD: list[dict[str, Any]] = [
@@ -227,6 +228,16 @@ def test_odd_arguments_cost_no_record(
     (hello,) = strict_server.only.hellos
     _, reported = read_handshake(read_sealed(protocol.encode(hello)), Limits())
     assert [one for one in reported if one.scope == "connection"] == []
+
+
+def test_the_line_break_of_a_secret_file_is_not_part_of_the_token(
+    strict_server: IngestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOCSIN_TOKEN", f"{TOKEN}\n")
+    run = tocsin.watch("p", url=strict_server.url, patch=False, spool_dir=tmp_path)
+    run.log(loss=1.0)
+    run.finish()
+    assert strict_server.only.columns == {"loss": [1.0]}
 
 
 def test_invalid_ranks_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:

@@ -41,6 +41,30 @@ import untouched
 untouched.train(0, 0.1, 0)
 raise ValueError("no more data")
 """
+PARENT = """
+import multiprocessing, sys
+sys.path.insert(0, {folder!r})
+import untouched
+if __name__ == "__main__":
+    untouched.train(0, 0.1, 0)
+    starter = multiprocessing.get_context({method!r})
+    children = [starter.Process(target=untouched.train, args=(0, 0.1, 0)) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    sys.exit(max(child.exitcode for child in children))
+"""
+POOL = """
+import multiprocessing, sys
+sys.path.insert(0, {folder!r})
+import untouched
+if __name__ == "__main__":
+    if {is_shared}:
+        untouched.train(0, 0.1, 0)
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        pool.apply(untouched.train, (0, 0.1, 0))
+"""
 RUN = (sys.executable, "-m", "tocsin.cli", "run")
 Done = subprocess.CompletedProcess[str]
 
@@ -113,6 +137,38 @@ def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
     run = the_run(shared_tower, "auto-spawned")
     ranks = {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])}
     assert ranks == {(1, 0), (1, 1)}
+
+
+@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=LONG)])
+def test_children_of_a_script_that_trains_report_to_its_run(
+    shared_tower: Tower, tmp_path: Path, method: str
+) -> None:
+    """The parent's run has begun, so theirs is a part of it."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT.format(folder=str(Path(SCRIPT).parent), method=method))
+    done = execute(*RUN, "--name", f"auto-{method}", sys.executable, str(script), **address(shared_tower))
+    assert done.returncode == 0, done.stderr
+    records = shared_tower.records(the_run(shared_tower, f"auto-{method}")["id"])
+    assert {one["rank"]: one["step"] for one in records if "loss" in one["values"]} == {0: 4, 1: 4}
+
+
+@pytest.mark.parametrize(
+    ("method", "is_shared"), [("spawn", True), ("spawn", False), ("fork", True), ("fork", False)]
+)
+def test_a_worker_that_the_end_of_its_pool_terminates_has_not_failed(
+    shared_tower: Tower, tmp_path: Path, method: str, is_shared: bool
+) -> None:
+    """``with Pool()`` ends its workers by SIGTERM, also those that wait for a lock, which nothing interrupts,
+    or deliver their last records. They belong to the parent's run or not.
+    """
+    script = tmp_path / "pool.py"
+    folder = str(Path(SCRIPT).parent)
+    script.write_text(POOL.format(folder=folder, method=method, is_shared=is_shared))
+    name = f"auto-pool-{method}-{is_shared}"
+    done = execute(*RUN, "--name", name, sys.executable, str(script), **address(shared_tower))
+    assert done.returncode == 0, done.stderr
+    run = the_run(shared_tower, name)
+    assert (run["last_step"], shared_tower.alerts(run["id"])) == (STEPS - 1, [])
 
 
 @pytest.mark.parametrize("call", ["tocsin.watch('auto', name='auto-own')", pytest.param("pass", marks=LONG)])

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image as Pillow
@@ -164,6 +167,29 @@ def test_numbers_that_are_not_finite_stay_readable_in_a_table() -> None:
 class Unprintable:
     def __str__(self) -> str:
         raise ValueError("no text of mine")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("how", ["dataframe", "data", "columns"])
+def test_a_table_takes_a_data_frame(make: Any, how: str) -> None:
+    """Its first rows, and how many there are."""
+    frame = make({"step": list(range(ROWS + 5)), "text": ["x"] * (ROWS + 5)})
+    content, facts = Table(**{how: frame}).content(CLEAN)
+    found = json.loads(content)
+    assert (found["columns"], found["rows"][1]) == (["step", "text"], [1, "x"])
+    assert (len(found["rows"]), facts["rows"]) == (ROWS, ROWS + 5)
+
+
+@pytest.mark.parametrize("given", [{"columns": 5}, {"data": 5}, {"data": [5]}, {"dataframe": 5}])
+def test_what_has_no_rows_is_a_problem_and_no_error(given: dict[str, Any]) -> None:
+    assert Table(**given).problem
+
+
+def test_a_histogram_of_the_largest_numbers_warns_of_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    """NumPy warns where their span is beyond the range of a float, which no bins can divide."""
+    with pytest.raises(ValueError, match="bins"):
+        Histogram(np.array([1e308, -1e308])).content(CLEAN)
+    assert not recwarn.list
 
 
 def test_a_text_that_cannot_be_made_is_a_problem_and_no_error() -> None:

@@ -17,7 +17,7 @@ class _MissingHook:
         if name == "torch" and self in sys.meta_path:
             sys.meta_path.remove(self)
             text = "tocsin: this process is not recorded, because tocsin is not installed in its environment"
-            print(f"{text}. Run: {sys.executable} -m pip install tocsin", file=sys.stderr)
+            print(f"{text}. Run: {sys.executable or 'python'} -m pip install tocsin", file=sys.stderr)
 
 
 sys.path[:] = [one for one in sys.path if one != _FOLDER]
