@@ -128,6 +128,11 @@ def tail(options: argparse.Namespace) -> int:
     from .tail import PAUSE_S, follow, run_of
 
     path, idle_s, formats = options.file, options.idle_exit, list[str]()
+    if path.is_dir():
+        print(f"tocsin: {path} is a folder. Pass a log file, or use `tocsin import {path}`.", file=sys.stderr)
+        return 2
+    if not path.exists():
+        print(f"{path} does not exist yet. Waiting for it.", file=sys.stderr)
     project = options.project or path.resolve().parent.name or "logs"
     name = options.name or path.stem
     run = run_of(path, project, name, _destination(options), options.run)

@@ -19,7 +19,7 @@ LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 """Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
 
 MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv"}
-"""Suffixes of files that are mentioned if they are skipped."""
+"""Suffixes of files that are mentioned if they are skipped; event files of TensorBoard are, too."""
 MENTIONED = 3
 """Maximum number of skipped files that are named."""
 
@@ -102,7 +102,7 @@ def _log_in_folder(path: Path, skipped: list[Path]) -> Found | None:
     try:
         log = open_log(path)
     except UnreadableLogError:
-        if Path(path.name.removesuffix(".gz")).suffix in MAYBE:
+        if Path(path.name.removesuffix(".gz")).suffix in MAYBE or "tfevents" in path.name:
             skipped.append(path)
         return None
     return None if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES else log

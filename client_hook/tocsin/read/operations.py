@@ -149,7 +149,9 @@ class Operations(AnswerChecks):
         self, runs: Iterable[str | Run], names: tuple[str, ...], buckets: int
     ) -> Asking[dict[str, Table]]:
         """Return a table of series of each run, by its id, in the order of the runs."""
-        ids = [run.id if isinstance(run, Run) else run for run in runs]
+        _check(names)
+        several = [runs] if isinstance(runs, (str, Run)) else runs
+        ids = [run.id if isinstance(run, Run) else run for run in several]
         lines: list[ComparedRun] = []
         size = max(1, min(RUNS_COMPARED, MOST_COMPARED // max(1, len(names) * buckets)))
         for start in range(0, len(ids), size):
@@ -442,8 +444,14 @@ class Operations(AnswerChecks):
 
 def _series(names: Iterable[str]) -> dict[str, Any]:
     """Return the query for series; one with a comma in its name needs the parameter twice."""
+    _check(names)
     found = list(dict.fromkeys(names))
     return {"names": (found * 2 if len(found) == 1 and "," in found[0] else found) or None}
+
+
+def _check(names: Iterable[Any]) -> None:
+    if any(not isinstance(name, str) for name in names):
+        raise RejectedError('Pass the names of series one by one, such as metrics(run, "loss", "lr").')
 
 
 def _quoted(id: str) -> str:
@@ -456,7 +464,8 @@ def _did_you_mean(name: str, known: Iterable[Run]) -> str:
     for run in known:
         for word in (run.id, run.name, f"{run.project}/{run.name}"):
             runs.setdefault(word.lower(), run)
-    close = get_close_matches(name.lower(), runs, n=6, cutoff=0.6)
+    begins = [word for word in runs if word.startswith(name.lower())][:6]
+    close = begins + get_close_matches(name.lower(), runs, n=6, cutoff=0.6)
     found = list(dict.fromkeys(f"{runs[word].project}/{runs[word].name} ({runs[word].id})" for word in close))
     if not found:
         return " `tocsin runs list` or `Api.runs()` lists them."

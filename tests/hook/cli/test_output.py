@@ -83,6 +83,12 @@ def test_a_similar_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> No
     assert "unrecognized arguments: --jsn. Did you mean --json?" in capsys.readouterr().err
 
 
+def test_an_option_of_another_command_is_not_suggested_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["export", "folder", "-o", "x"])
+    assert "Did you mean" not in capsys.readouterr().err
+
+
 def on_terminal(script: str, **environment: str) -> tuple[str, str]:
     """Return what a script writes to a terminal of 80 x 24, and to a pipe."""
     known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}

@@ -121,6 +121,20 @@ def test_a_file_that_is_rewritten_cannot_be_followed(tmp_path: Path) -> None:
         GrowingLog(tmp_path / "trainer_state.json").feed(state, False)
 
 
+def test_the_command_says_that_it_waits_for_its_file(
+    server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOCSIN_SPOOL_DIR", str(tmp_path / "spool"))
+    path = str(tmp_path / "later.log")
+    assert main(["tail", path, "--url", server.url, "--token", "tk", "--idle-exit", "0"]) == 0
+    assert f"{path} does not exist yet" in capsys.readouterr().err
+
+
+def test_a_folder_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tail", str(tmp_path)]) == 2
+    assert f"tocsin import {tmp_path}" in capsys.readouterr().err
+
+
 def test_the_command_ends_when_nothing_comes(
     server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,8 +67,7 @@ def test_each_folder_of_a_tensorboard_tree_is_a_run(tmp_path: Path) -> None:
                 writer.add_scalar("loss", 1.0, step)
     (tmp_path / "a" / "events.out.tfevents.1.damaged").write_bytes(b"\0" * 40)
     kinds = {(name, tuple(steps)) for name, _, steps in found(tmp_path)}
-    assert ("a", (0, 1, 2, 3)) in kinds
-    assert len(kinds) == 2
+    assert kinds == {("a", (0, 1, 2, 3)), ("b/inner", (0,))}
 
 
 def test_hidden_folders_are_not_searched(tmp_path: Path) -> None:
@@ -92,6 +91,13 @@ def test_scalars_of_a_settings_file_are_read(tmp_path: Path, text: str, settings
     (tmp_path / "hparams.yaml").write_text(text)
     read = scalars(tmp_path / "hparams.yaml")
     assert {name: value for name, value in read.items() if value == value} == settings
+
+
+def test_a_damaged_event_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "events.out.tfevents.1.host").write_bytes(bytes(range(256)))
+    skipped: list[Path] = []
+    assert list(runs_in(tmp_path, skipped)) == []
+    assert [one.name for one in skipped] == ["events.out.tfevents.1.host"]
 
 
 def test_files_that_are_no_training_logs_are_named(tmp_path: Path) -> None:

@@ -227,6 +227,24 @@ def test_an_unknown_run_is_answered_with_a_similar_one(api: tocsin.Api, trained:
         api.metrics("traineds")
 
 
+def test_an_unknown_run_is_answered_with_those_whose_name_begins_so(api: tocsin.Api, trained: str) -> None:
+    """As that of a script, to which a number is added."""
+    with pytest.raises(LookupError, match=rf"Did you mean read/trained \({trained}\)"):
+        api.metrics("tr")
+
+
+def test_names_in_a_list_are_an_error_that_says_how(api: tocsin.Api, trained: str) -> None:
+    """As they would be passed to other trackers."""
+    names: Any = ["loss"]
+    for ask in (api.metrics, lambda *given: api.records(*given).table()):
+        with pytest.raises(read.RejectedError, match="one by one"):
+            ask(trained, names)
+
+
+def test_one_run_can_be_compared(api: tocsin.Api, trained: str) -> None:
+    assert list(api.compare(trained, "loss")) == [trained]
+
+
 def test_a_name_of_several_runs_is_answered_with_their_ids(
     api: tocsin.Api, shared_tower: Tower, tmp_path: Path
 ) -> None:

@@ -38,8 +38,7 @@ def _find(folder: Folder) -> Claim | None:
         return None
     about = FORMAT.about(paths[0]) or About()
     about = About(config=scalars(folder.path / SETTINGS), key=about.key)
-    place = folder.path if len(paths) > 1 else paths[0]
-    run = TrackedRun(place, FORMAT.name, about, lambda: events_of(paths))
+    run = TrackedRun(folder.path, FORMAT.name, about, lambda: events_of(paths))
     return Claim([run], {*names, SETTINGS})
 
 
