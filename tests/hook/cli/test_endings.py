@@ -74,3 +74,21 @@ def test_ctrl_c_ends_it_silently(command: str, tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, b"")
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"), [("tocsin.cli", "tocsin.cli.commands"), ("tocsin_server.__main__", "typer")]
+)
+def test_an_interrupt_during_the_imports_has_no_traceback(module: str, imported: str) -> None:
+    """Ctrl-C in the first second of a command."""
+    script = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {imported!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        f"from {module} import main\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "")
