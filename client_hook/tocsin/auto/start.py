@@ -21,12 +21,16 @@ def install() -> None:
     """Start a run at the first backward, loss scaling or optimizer step of this process; mirror trackers."""
     if not is_disabled() and not auto_start:
         mirrors.mirror(mirrors.from_environment())
-        auto_start.append(begin)
-        first_training.wait_for(begin, *POINTS, step=True)
+        _wait()
         if "torch" in sys.modules:
             _prepare_console()
         else:
             when_imported("torch", _prepare_console)
+
+
+def _wait() -> None:
+    auto_start.append(begin)
+    first_training.wait_for(begin, *POINTS, step=True)
 
 
 def _prepare_console() -> None:
@@ -65,4 +69,12 @@ def begin() -> None:
         first_training.warn("tocsin: this training is not watched: %s", error)
 
 
+def _after_fork() -> None:
+    """In a forked child of a process whose run has begun, which stays the parent's: wait for its training."""
+    if not is_disabled() and not auto_start:
+        _wait()
+
+
 install()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -65,6 +65,17 @@ if __name__ == "__main__":
     with multiprocessing.get_context({method!r}).Pool(2) as pool:
         pool.apply(untouched.train, (0, 0.1, 0))
 """
+FORKED = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import untouched
+untouched.train(0, 0.1, 0)
+if os.fork():
+    os.wait()
+else:
+    untouched.train(0, 0.1, 0)
+    untouched.train(0, 0.1, 0)
+"""
 RUN = (sys.executable, "-m", "tocsin.cli", "run")
 Done = subprocess.CompletedProcess[str]
 
@@ -236,6 +247,19 @@ def test_a_script_that_trains_in_another_process_has_one_run(
     run = the_run(shared_tower, f"auto-{how}")
     steps = [one["step"] for one in shared_tower.records(run["id"]) if "loss" in one["values"]]
     assert steps == list(range(STEPS))
+
+
+def test_a_child_that_is_forked_after_a_training_has_its_own_run(shared_tower: Tower, tmp_path: Path) -> None:
+    """As a daemon that trains after a warm-up."""
+    script = tmp_path / "forked.py"
+    script.write_text(FORKED.format(folder=str(Path(SCRIPT).parent)))
+    execute(*RUN, "--name", "auto-forked", sys.executable, str(script), **address(shared_tower))
+
+    def steps() -> list[int]:
+        rows = [one for one in shared_tower.get("/runs")["items"] if one["name"] == "auto-forked"]
+        return sorted(one["last_step"] for one in rows if one["state"] == "finished")
+
+    assert wait_for(lambda: len(steps()) == 2 and steps(), "two runs") == [STEPS - 1, 2 * STEPS - 1]
 
 
 def test_hooks_of_the_script_still_run(shared_tower: Tower, tmp_path: Path) -> None:
