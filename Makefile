@@ -19,13 +19,14 @@
 #                        (FRAMEWORKS='Ignite, Ultralytics YOLO': only these rows; COST=--cost: no row,
 #                        prints what the hook adds to a step)
 #   make screenshots  the pictures of docs/img, taken from the running demo
+#   make webkit       installs WebKitGTK on Debian, for the tests in WebKit that test-all skips without it
 #   make animation    the animated picture of README.md, recorded from the running demo
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser clean
+.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser webkit clean
 
 # Tests start hundreds of Pythons: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -114,6 +115,11 @@ bench-detection: $(STAMPS)/python
 	@LOGS='$(LOGS)' $(BIN)/python benchmarks/bench_detection.py
 	@ALGOPERF='$(ALGOPERF)' $(BIN)/python benchmarks/bench_algoperf.py
 	@SEEDS='$(or $(SEEDS),0)' $(BIN)/python -W ignore benchmarks/bench_causes.py
+
+webkit:
+	@command -v WebKitWebDriver >/dev/null && command -v Xvfb >/dev/null || { \
+	  $(call ROOT_ONLY,WebKitGTK,webkit2gtk-driver xvfb); \
+	  apt-get update -q && apt-get install -y -q --no-install-recommends webkit2gtk-driver xvfb; }
 
 screenshots: $(STAMPS)/python browser
 	$(BIN)/python -m tests.browser.screenshots

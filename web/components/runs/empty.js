@@ -152,7 +152,7 @@ function ways() {
       "Hugging Face, Lightning, TensorBoard, W&B, MLflow and more. The rules check them.",
       "tocsin import runs/ --project my-project",
     ),
-    way("Try the demo", "Small fp16 trainings, one of which fails.", "tocsin-server demo"),
+    way("Try the demo", "Three small trainings, two of which fail.", "tocsin-server demo"),
     way(
       "No run appears?",
       "This checks address, token and network from the training's machine.",
