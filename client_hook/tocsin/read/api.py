@@ -385,8 +385,11 @@ def export_of(path: str | os.PathLike[str], form: str) -> tuple[Path, str]:
 
     Raises:
         ValueError: The format is unknown.
+        IsADirectoryError: It is a folder.
     """
     place = Path(path)
+    if place.is_dir():
+        raise IsADirectoryError(f"{place} is a folder. Pass the path of a file.")
     ending = place.suffix.lstrip(".").lower()
     chosen = form or (ending if ending in FORMATS else FORMATS[0])
     if chosen not in FORMATS:

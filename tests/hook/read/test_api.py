@@ -222,6 +222,12 @@ def test_an_export_is_complete(api: tocsin.Api, trained: str, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_folder_is_no_file_to_export_to(api: tocsin.Api, trained: str, tmp_path: Path) -> None:
+    """Which is said before anything is read."""
+    with pytest.raises(IsADirectoryError, match="Pass the path of a file"):
+        api.export("trained", tmp_path)
+
+
 def test_an_unknown_run_is_answered_with_a_similar_one(api: tocsin.Api, trained: str) -> None:
     with pytest.raises(LookupError, match=rf"no run 'traineds' .* Did you mean read/trained \({trained}\)"):
         api.metrics("traineds")
