@@ -149,7 +149,7 @@ def test_an_alert_has_the_link_of_its_incident(tmp_path: Path, name: str) -> Non
     environ = environment(tmp_path, name) | {"PYTHONWARNINGS": "ignore"}
     done = execute(sys.executable, str(Path(__file__).with_name("ended.py")), name, str(tmp_path), **environ)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "/incidents/in-time" in done.stdout
+    assert "https://tower/incidents/" in done.stdout
     assert ("/incidents/late" in done.stdout) is (name in ("mlflow", "trackio"))
 
 
