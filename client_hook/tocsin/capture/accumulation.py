@@ -17,6 +17,8 @@ WALK = 6
 """Maximum number of operations that are examined: divisions, multiplications, copies, views."""
 TOLERANCE = 1e-3
 _COPIES = ("ToCopy", "Clone", "View", "Reshape", "Squeeze", "Alias", "UnsafeView")
+_DDP_SINK = "_DDPSinkBackward"
+"""Through which DDP passes the outputs of a module with ``find_unused_parameters`` or a static graph."""
 _SUM = 2
 """torch's number for ``reduction="sum"``."""
 
@@ -45,8 +47,9 @@ def share_of(tensor: Any, *, scaled: bool) -> Share | None:
         scaled: Whether a GradScaler multiplied it afterwards.
     """
     node: Any = getattr(tensor, "grad_fn", None)
+    place = getattr(tensor, "output_nr", 0)
     if node is not None and scaled:
-        node = _before(node)
+        node, place = _before(node, place)
     last, total = 1.0, 1.0
     for _ in range(WALK):
         name = node.name() if node is not None else ""
@@ -59,9 +62,9 @@ def share_of(tensor: Any, *, scaled: bool) -> Share | None:
             factor = float(constant)
             divisor = factor if name == "DivBackward0" else (1.0 / factor if factor else 1.0)
             last, total = divisor if last == 1.0 else last, total * divisor
-        elif not name.startswith(_COPIES):
+        elif not name.startswith(_COPIES) and name != _DDP_SINK:
             break
-        node = _before(node)
+        node, place = _before(node, place)
     if total == 1.0 or not total > 0.0:
         return None
     items = _items_of(node)
@@ -111,9 +114,15 @@ def _have_one_divisor(shares: list[Any]) -> bool:
     return total_share(shares, ITEMS) < 0.5 * (1 + len(shares))
 
 
-def _before(node: Any) -> Any:
-    """Return the operation that computed the first operand."""
-    return next((after for after, _ in node.next_functions if after is not None), None)
+def _before(node: Any, place: int) -> tuple[Any, int]:
+    """Return the operation that computed the first operand, and the place of that among its outputs.
+
+    DDP's sink has as many outputs as operands, so of it the operand is that of the output ``place``.
+    """
+    edges = node.next_functions
+    if node.name() == _DDP_SINK:
+        edges = edges[place : place + 1]
+    return next(((after, output) for after, output in edges if after is not None), (None, 0))
 
 
 def _items_of(node: Any) -> float:

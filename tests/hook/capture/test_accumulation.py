@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.parallel.distributed import _DDPSink
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.hook.captured import KeptOutbox, watched
@@ -28,6 +30,14 @@ def _tokens(count: int) -> Tensor:
     return cross_entropy(torch.zeros(4, 3, requires_grad=True), labels, reduction="sum")
 
 
+def _through_ddp(loss: Tensor) -> Tensor:
+    """Return the loss as DDP with ``find_unused_parameters`` does, behind another output."""
+    logits = torch.zeros(2, requires_grad=True) + 1
+    module = SimpleNamespace(_ddp_sink_clone=True)
+    after: Tensor = _DDPSink.apply(lambda: module, logits, loss)[1]
+    return after
+
+
 @pytest.mark.parametrize(
     ("made", "share"),
     [
@@ -41,6 +51,8 @@ def _tokens(count: int) -> Tensor:
         (lambda: NET(torch.ones(4, 8)).sum() / 4, None),
         (lambda: NET(torch.ones(4, 8)).sum() / 16, Share(16.0, 16.0, 4.0)),
         (lambda: _tokens(3) / 8, Share(8.0, 8.0, 3.0)),
+        (lambda: _through_ddp(_tokens(3) / 8) * 2, Share(0.5, 4.0, 3.0)),
+        (lambda: _through_ddp(_loss() / 4), Share(4.0, 4.0)),
         (lambda: torch.ones((), requires_grad=True), None),
     ],
 )
