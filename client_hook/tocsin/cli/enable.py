@@ -8,7 +8,7 @@ from pathlib import Path
 FILE = "tocsin_auto.pth"
 LINE = (
     'import os; exec("try:\\n import tocsin.auto.start\\nexcept ImportError:\\n pass") '
-    'if os.environ.get("TOCSIN_AUTO") == "1" else None\n'
+    'if os.environ.get("TOCSIN_AUTO", "").strip().lower() not in ("", "0", "false", "no") else None\n'
 )
 """Python executes a line that begins with ``import``. After tocsin is uninstalled, it does nothing."""
 

@@ -13,13 +13,13 @@ from tocsin.cli.enable import install, remove
 SHOW = "import site, sys; site.addsitedir({folder!r}); print('tocsin.auto.start' in sys.modules)"
 
 
-@pytest.mark.parametrize("auto", ["1", "0"])
+@pytest.mark.parametrize("auto", ["1", "true", "0", "no", ""])
 def test_the_hook_is_loaded_only_with_the_variable(tmp_path: Path, auto: str) -> None:
-    """Python reads the file at startup."""
+    """Python reads the file at startup. The words are those of TOCSIN_DISABLE."""
     install(tmp_path)
     command = [sys.executable, "-c", SHOW.format(folder=str(tmp_path))]
     done = subprocess.run(command, env={"TOCSIN_AUTO": auto}, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == (f"{auto == '1'}\n", "")
+    assert (done.stdout, done.stderr) == (f"{auto in ('1', 'true')}\n", "")
 
 
 def test_without_tocsin_the_file_does_nothing(tmp_path: Path) -> None:
