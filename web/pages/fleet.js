@@ -43,6 +43,8 @@ import { opened } from "../lib/views/savedview.js";
 
 /** Rows keep their positions for this long while numbers change, and while the pointer is over them. */
 const RESORT_MS = 5_000;
+/** How often the sparklines of visible rows with new records are loaded. */
+const SPARKS_MS = 5_000;
 
 /** @typedef {import("../lib/views/fleetview.js").FleetView} FleetView */
 
@@ -52,6 +54,8 @@ class Fleet {
   /** @type {Set<string> | null} names of all series, once the filter or the column chooser needs them */
   #names = null;
   #loaded = false;
+  /** @type {Map<string, number>} when a run was last seen as its sparklines were loaded */
+  #sparked = new Map();
   #frame = 0;
   #sorted = 0;
   #shape = "";
@@ -163,6 +167,9 @@ class Fleet {
       { message: (frame) => this.#receive(frame), reconnected: () => void this.#load() },
     );
     this.ticker = setInterval(() => this.table.age(), 1000);
+    this.sparks = setInterval(() => {
+      if (!document.hidden) this.table.askSparks((row) => row.last_seen_ms !== this.#sparked.get(row.id));
+    }, SPARKS_MS);
     void this.#load();
     void this.#loadViews();
     this.unheard = this.app.live.onMessage("changed", ({ what }) => {
@@ -191,6 +198,7 @@ class Fleet {
     this.table.close();
     this.metrics.close();
     clearInterval(this.ticker);
+    clearInterval(this.sparks);
     cancelAnimationFrame(this.#frame);
     document.removeEventListener("keydown", this.key);
     this.kiosk.close();
@@ -318,14 +326,17 @@ class Fleet {
   }
 
   /**
-   * Load sparklines of rows that became visible.
+   * Load sparklines of visible rows.
    *
    * @param {string[]} ids
    */
   async #sparks(ids) {
     try {
       const { items } = await this.app.api.rowsOf(ids);
-      for (const row of items) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
+      for (const row of items) {
+        this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
+        this.#sparked.set(row.id, row.last_seen_ms);
+      }
       this.table.refresh(this.#runs);
     } catch {
       /* they are requested again at the next scroll */
@@ -342,9 +353,12 @@ class Fleet {
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
   #receive(frame) {
     this.app.clock.receive(frame.now_ms);
-    // A row without sparklines keeps its previous ones.
+    // These rows have no sparklines and keep their previous ones.
     for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
-    for (const id of frame.removed ?? []) this.#runs.delete(id);
+    for (const id of frame.removed ?? []) {
+      this.#runs.delete(id);
+      this.#sparked.delete(id);
+    }
     this.#loaded = true;
     this.metrics.touch((frame.items ?? []).map(({ id }) => id));
     if (this.#needsConfigs()) void this.#askConfigs();

@@ -220,6 +220,7 @@ class WriterConnection:
             # each would add its own to a backlog that was not full when it began to wait.
             self._held_up = True
             await self._pipeline.pressure.wait()
+            await self._pipeline.share.turn()
             self._received_at = time.monotonic()
             records = await self._take(writer, frame)
             delay_s = rate_limit.delay(records, self._received_at) if records else 0.0

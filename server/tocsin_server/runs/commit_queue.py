@@ -89,16 +89,19 @@ class Pressure:
         self._room = asyncio.Event()
         self._clients: Counter[str] = Counter()
         """Connected training processes by run."""
+        self._all_clients = 0
         self._watched: Set[str] = frozenset()
         self._watched_clients = 0
 
     def joined(self, run_id: str) -> None:
         """Count a training process that has connected."""
         self._clients[run_id] += 1
+        self._all_clients += 1
 
     def left(self, run_id: str) -> None:
         """Stop counting a training process."""
         self._clients[run_id] -= 1
+        self._all_clients -= 1
         if self._clients[run_id] <= 0:
             del self._clients[run_id]
 
@@ -123,7 +126,7 @@ class Pressure:
         It grows with the number of clients and with the backlog, and is the longest if the database fails.
         """
         settings = self._settings
-        usual = self._limited(settings.flush_ms, self._clients.total())
+        usual = self._limited(settings.flush_ms, self._all_clients)
         if run_id in self._watched:
             usual = min(usual, self._limited(settings.flush_ms_watched, self._watched_clients))
         return self._widened(usual, settings.flush_ms_max)

@@ -25,6 +25,7 @@ from tocsin_server.runs.durability import Durability
 from tocsin_server.runs.evaluation import Evaluation
 from tocsin_server.runs.evaluators import LocalEvaluator
 from tocsin_server.runs.event_acceptance import EventAcceptor
+from tocsin_server.runs.fair_share import FairShare
 from tocsin_server.runs.pubsub import Hub
 from tocsin_server.runs.registry import RunRegistry
 from tocsin_server.runs.restoring import Restorer
@@ -91,6 +92,7 @@ class Pipeline:
             RuleProcesses(settings.rule_processes),
         )
         self.pressure = Pressure(writer, settings, self.registry.waiting)
+        self.share = FairShare()
         self.rulebook = Rulebook(reader, self.jobs.round("rules"))
         self.handshakes = Handshakes(settings.backlog_bytes)
         self.started_ns = self.clock()

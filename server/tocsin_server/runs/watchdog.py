@@ -7,7 +7,8 @@ runs never get such alerts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,8 @@ STATES = {trainer_lost.INFO.id: RunState.LOST, stalled.INFO.id: RunState.STALLED
 """Time-based rules, most severe first, and the run state that each implies."""
 
 
+AT_ONCE = 50
+"""Runs that are checked before other work of the event loop gets its turn."""
 GRACE_NS = 30_000_000_000
 """After a restart, a stall stays open at least this long, so that its client can reconnect."""
 
@@ -103,12 +106,14 @@ def state_of(run: ActiveRun, findings: list[Finding]) -> RunState:
     return next((state for rule, state in STATES.items() if rule in opened), RunState.RUNNING)
 
 
-def look(pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None) -> None:
-    """Check every run in memory once, and remove those that have ended."""
+def look(
+    pipeline: Pipeline, now_ns: int, work: PeriodicJob | None = None, runs: Iterable[ActiveRun] | None = None
+) -> None:
+    """Check runs once, by default all in memory, and remove those that have ended."""
     work = work or PeriodicJob(NAME)
-    for run in list(pipeline.registry.active.values()):
+    for run in list(pipeline.registry.active.values()) if runs is None else runs:
         subject = f"run {run.id}"
-        if not work.rests(subject):
+        if not run.dropped and not work.rests(subject):
             with work.isolated(subject):
                 pipeline.changes.check(run, partial(_look_at, pipeline, run, now_ns))
                 pipeline.changes.tidy(run, now_ns)
@@ -137,6 +142,9 @@ async def run_watchdog(
     work = work or PeriodicJob(NAME)
 
     async def once() -> None:
-        look(pipeline, (clock or pipeline.clock)(), work)
+        runs = list(pipeline.registry.active.values())
+        for begin in range(0, len(runs), AT_ONCE):
+            look(pipeline, (clock or pipeline.clock)(), work, runs[begin : begin + AT_ONCE])
+            await asyncio.sleep(0)
 
     await work.keep(once, interval_s)

@@ -286,10 +286,17 @@ export class FleetTable {
   /** Request missing sparklines of visible rows once scrolling stops. */
   #lacking() {
     clearTimeout(this.resting);
-    this.resting = setTimeout(() => {
-      const ids = [...this.rows.values()].filter(({ row }) => !row.sparks).map(({ row }) => row.id);
-      if (ids.length) this.source.lacking(ids.slice(0, MOST_ASKED));
-    }, REST_MS);
+    this.resting = setTimeout(() => this.askSparks((row) => !row.sparks), REST_MS);
+  }
+
+  /**
+   * Request the sparklines of some of the visible rows.
+   *
+   * @param {(row: RunRow) => boolean} which
+   */
+  askSparks(which) {
+    const ids = [...this.rows.values()].filter(({ row }) => which(row)).map(({ row }) => row.id);
+    if (ids.length) this.source.lacking(ids.slice(0, MOST_ASKED));
   }
 
   /**

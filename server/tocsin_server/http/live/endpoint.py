@@ -26,15 +26,11 @@ from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.health import health_of
 from tocsin_server.runs.pipeline import Pipeline
 from tocsin_server.runs.pubsub import Hub, Listener
-from tocsin_server.runs.run_summary import RunSummary, alert_json
+from tocsin_server.runs.run_summary import alert_json
 
 router = APIRouter()
 
 PATH = "/api/v1/live"
-SPARKED = 100
-"""Number of rows with sparklines in a message with the whole fleet; pages request the others when visible."""
-SPARKS_NS = 5_000_000_000
-"""Minimum interval between the sparklines of a row, which are most of its bytes."""
 IDLE_S = 0.25
 """Without new records, new subscriptions wait at most this long for their first message."""
 PAGES = "some open pages"
@@ -50,7 +46,6 @@ class BroadcastServer:
         self.subscribers: set[Subscriber] = set()
         self._pipeline = pipeline
         self._hub = hub
-        self._sparks_ns: dict[str, int] = {}
         self._fleet_dirty: set[str] = set()
         self._fleet_at = float("-inf")
         """When the changed rows of the list of runs were sent last, s."""
@@ -146,7 +141,7 @@ class BroadcastServer:
         rows: set[str] = set()
         if now_s - self._fleet_at >= self.settings.fleet_tick_ms / 1000:
             rows, self._fleet_dirty, self._fleet_at = self._fleet_dirty, set(), now_s
-        cache = TickCache(self._pipeline, self._sparks_ns)
+        cache = TickCache(self._pipeline)
         failure: Exception | None = None
         shown: set[str] = set()
         for subscriber in list(self.subscribers):
@@ -220,11 +215,10 @@ class BroadcastServer:
 class TickCache:
     """Cache of the texts that one tick has encoded, so that nothing is encoded twice."""
 
-    def __init__(self, pipeline: Pipeline, sparks_ns: dict[str, int]) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._now_ns = pipeline.clock()
         self._work = pipeline.jobs.round("live")
-        self._sparks_ns = sparks_ns
         self._rows: dict[str, str] = {}
         self._deltas: dict[tuple[str, int], Delta | None] = {}
         self._runs: dict[tuple[str, int, tuple[str, ...] | None], str] = {}
@@ -243,12 +237,12 @@ class TickCache:
         return self._messages[key]
 
     def whole_fleet(self) -> str:
-        """Return all rows, with sparklines in the newest ones."""
+        """Return all rows."""
         if "all" not in self._fleets:
             rows: list[str] = []
-            for place, summary in enumerate(self._pipeline.registry.newest_first()):
+            for summary in self._pipeline.registry.newest_first():
                 with self._work.isolated(f"row of run {summary.metadata.id}"):
-                    rows.append(summary.json(self._now_ns, sparks=place < SPARKED))
+                    rows.append(summary.json(self._now_ns, sparks=False))
             self._fleets["all"] = self._fleet(rows, [])
         return self._fleets["all"]
 
@@ -271,23 +265,13 @@ class TickCache:
         return f'"items":[{",".join(rows)}],"removed":{gone},"now_ms":{self._now_ns // 1_000_000}'
 
     def row(self, run_id: str) -> str | None:
-        """Return the row of a run, with sparklines if they are due, or None if the run was removed."""
+        """Return the row of a run without its sparklines, or None if the run was removed."""
         summary = self._pipeline.registry.summary(run_id)
         if summary is None:
-            self._sparks_ns.pop(run_id, None)
             return None
         if run_id not in self._rows:
-            self._rows[run_id] = summary.json(self._now_ns, sparks=self._sparks_due(summary))
+            self._rows[run_id] = summary.json(self._now_ns, sparks=False)
         return self._rows[run_id]
-
-    def _sparks_due(self, summary: RunSummary) -> bool:
-        due = (
-            self._now_ns - self._sparks_ns.get(summary.metadata.id, 0) >= SPARKS_NS
-            or summary.metadata.state.ended
-        )
-        if due:
-            self._sparks_ns[summary.metadata.id] = self._now_ns
-        return due
 
     def head(self, run_id: str) -> int:
         """Return the newest durable arrival number of a run, or -1 if it is not in memory."""

@@ -27,7 +27,7 @@ def floats(packed: dict[str, str]) -> list[float]:
 
 
 def test_the_fleet_is_sent_and_updated(run_server: Start, dial: Dial, watch: BatchEvaluator) -> None:
-    """A page gets every row with its sparkline first, and then the rows that change."""
+    """A page gets every row first, and then the rows that change, without sparklines."""
     server = run_server()
     client = dial(server.base, "r1", server.token)
     client.acked(client.train([0, 1], loss=[1.0, math.nan]))
@@ -35,7 +35,7 @@ def test_the_fleet_is_sent_and_updated(run_server: Start, dial: Dial, watch: Bat
     page.send({"type": "subscribe", "id": 7, "view": "fleet"})
     row = page.receive("fleet")["items"][0]
     assert (row["id"], row["last_step"], row["last"]["loss"]) == ("r1", 1, "NaN")
-    assert row["sparks"]["loss"]["buckets"][1][3] == 1
+    assert "sparks" not in row
     client.train([2], loss=[3.0])
     fresh = page.receive("fleet", lambda frame: any(row["last_step"] == 2 for row in frame["items"]))
     assert fresh["id"] == 7
