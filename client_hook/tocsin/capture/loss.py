@@ -146,7 +146,7 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
         scaled = forget_scaled(tensor)
         if scaled is None:
             return None
-        _, value, scaler, scale = scaled
+        _, value, scaler, scale, _ = scaled
         name = ledger.scaler_name(scaler)
     else:
         value = tensor.item()

@@ -107,9 +107,12 @@ def _enter(ledger: Any, tracker: OptimizerTracker, optimizer: Any, args: Any, kw
         # A step began although another one has not ended: that one raised.
         tracker.deferred, tracker.depth = False, 0
         ledger.record(tracker, 1.0, 0.0, True)
+    if tracker.depth and not tracker.closure and tracker.entered != depth.begun:
+        tracker.depth = 0  # a backward since a step began that has no closure: that step raised
     tracker.depth += 1
     if tracker.depth > 1:
         return
+    tracker.entered = depth.begun
     tracker.thread = get_ident()
     if ledger.only is None and ledger.is_within_another(tracker):
         tracker.nested = True

@@ -69,6 +69,7 @@ class OptimizerTracker:
         "deferred",
         "depth",
         "doubts",
+        "entered",
         "fetched",
         "fired",
         "found_inf",
@@ -155,7 +156,8 @@ class OptimizerTracker:
         self.clips_reported = 0
         self.began = 0
         """Start of the current step: ns of the monotonic clock, without pauses; 0 before the first step."""
-        self.depth = 0
+        self.depth = self.entered = 0
+        """Steps that have begun and not ended, and the number of backwards when the outermost began."""
         self.deferred = False
         self.place = 0
         """Position among the members of a step inside a backward, from 1."""

@@ -33,8 +33,8 @@ WALK = 16
 """Maximum number of operations between a backward and the scaling before it."""
 
 
-Scaled = tuple[Any, Any, Any, Any]
-"""A scaled loss: (weak reference to it, unscaled value, its scaler, the scale)."""
+Scaled = tuple[Any, Any, Any, Any, int]
+"""A scaled loss: (weak reference to it, unscaled value, its scaler, the scale, its version)."""
 
 scaled_losses: dict[int, Scaled] = {}
 """id(scaled loss) -> what it is, until its backward. Losses without a backward stay as dead entries, which
@@ -96,7 +96,13 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
             scaled_losses.clear()
         value = read(outputs, "loss")
         if value is not None:
-            scaled_losses[id(result)] = (weakref.ref(result), value, scaler, scale_of(scaler))
+            scaled_losses[id(result)] = (
+                weakref.ref(result),
+                value,
+                scaler,
+                scale_of(scaler),
+                result._version,
+            )
     elif isinstance(outputs, (list, tuple)) and isinstance(result, (list, tuple)):
         for output, one in zip(outputs, result, strict=False):
             _remember(scaler, output, one)
@@ -139,8 +145,15 @@ def scale_of(scaler: Any) -> Any:
 
 def forget_scaled(tensor: Tensor) -> Scaled | None:
     """Return what ``tensor`` is the scaled form of, or None. Called once, at its backward."""
-    scaled = scaled_losses.pop(id(tensor), None)
-    return scaled if scaled is not None and scaled[0]() is tensor else None
+    scaled = scaled_losses.get(id(tensor))
+    # A tensor computed from a scaled loss may have its id: ``scaled_source`` still needs the entry.
+    if scaled is None or scaled[0]() is not tensor:
+        return None
+    del scaled_losses[id(tensor)]
+    if tensor._version == scaled[4]:
+        return scaled
+    value = read(tensor, "loss")  # changed in place since: ``loss /= micro_steps``
+    return (scaled[0], None if value is None else value / scaled[3], *scaled[2:])
 
 
 def scaled_source(tensor: Tensor) -> Scaled | None:

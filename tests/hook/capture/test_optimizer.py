@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from typing import Any
@@ -177,3 +178,23 @@ def test_zeroing_between_generator_and_critic_is_no_abandoned_step(set_to_none: 
     assert [value for _, value in outbox.series("stepped")] == [1.0] * 4
     assert [value for _, value in outbox.series("stepped/opt2")] == [1.0] * 4
     assert [value for _, value in outbox.series("loss_n")] == [1.0] * 4
+
+
+def test_the_step_after_one_that_raised_is_recorded() -> None:
+    """An error in the script's own step hook, which it handles, hides no later step."""
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters())
+    fails = iter((True, False, False))
+
+    def check(*_: Any) -> None:
+        if next(fails):
+            raise ValueError("the script's own hook")
+
+    optimizer.register_step_pre_hook(check)
+    with watched() as (_, outbox):
+        for factor in (1.0, 2.0, 3.0):
+            optimizer.zero_grad()
+            (net(torch.ones(2)).sum() * 0 + factor).backward()
+            with contextlib.suppress(ValueError):
+                optimizer.step()
+    assert outbox.series("loss") == [(0, 2.0), (1, 3.0)]

@@ -149,3 +149,21 @@ def test_a_collapse_is_reported_step_by_step() -> None:
     assert _scales(outbox) == [4.0, 2.0, 1.0, 0.5]
     assert [value for _, value in outbox.series("skipped")] == [1.0] * 4
     assert [one["step"] for one in outbox.events("scaler")] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda scaler, loss: scaler.scale(loss).div_(4), lambda scaler, loss: scaler.scale(loss) / 2 / 2],
+)
+def test_a_scaled_loss_that_is_divided_is_unscaled(change: Any) -> None:
+    """The recorded loss is what is backpropagated, without the scale."""
+    net = torch.nn.Linear(4, 1)
+    optimizer, scaler = torch.optim.SGD(net.parameters()), torch.amp.GradScaler("cpu", init_scale=256.0)
+    with watched() as (_, outbox):
+        for _ in range(3):  # freed tensors leave their ids to others
+            loss = net(torch.ones(4)).sum()
+            change(scaler, loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            assert outbox.series("loss")[-1][1] == pytest.approx(float(loss.detach()) / 4)
