@@ -254,6 +254,8 @@ class Connection:
                 return has_received
             has_received = True
             self._protocol.receive_data(data)
+            if self._protocol.handshake_exc is not None:  # it may send more without end
+                raise self._closed([])
 
     def _messages(self) -> Iterator[bytes]:
         for event in self._protocol.events_received():

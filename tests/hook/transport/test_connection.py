@@ -128,3 +128,17 @@ def test_a_certificate_that_is_not_trusted_is_refused(
     target = parse_target(f"https://localhost:{secure.port}")
     with pytest.raises(ConnectionLostError, match=r"TLS.*certificate"):
         opened(target, resolve(target))
+
+
+def test_a_response_without_end_is_given_up_at_once() -> None:
+    """A server that is no WebSocket server and keeps sending headers does not keep the sender."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        target = parse_target(f"http://127.0.0.1:{address[1]}")
+        link = Connection(target, [(socket.AF_INET, address)], 0.0)
+        with listener.accept()[0] as peer:
+            peer.sendall(b"HTTP/1.1 200 OK\r\n" + b"X: x\r\n" * 1000)
+            wait([link], 5.0)
+            with pytest.raises(ConnectionLostError, match="valid HTTP response"):
+                link.pump(0.0)
+            link.close()
