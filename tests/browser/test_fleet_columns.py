@@ -186,6 +186,17 @@ def test_a_metric_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> 
         )
 
 
+def test_a_sparkline_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> None:
+    """The sparklines of a visible run are loaded again while it trains, without a reload."""
+    drawn = "document.querySelector('[data-run] .spark path')?.getAttribute('d')"
+    with tab.tower.training(script("steady"), "live", "4000", "50"):
+        open_view(tab, "q=live")
+        before = tab.page.wait_for_function(f"() => {drawn}").json_value()
+        tab.page.wait_for_function(
+            f"(before) => {{ const now = {drawn}; return now && now !== before; }}", arg=before
+        )
+
+
 def test_a_filter_by_a_metric(tab: Any) -> None:
     """By its lowest value, without a column of it; an unknown metric is marked."""
     least = {number: min(v for v in values(number)["loss"] if v == v) for number in range(RUNS)}
