@@ -876,6 +876,10 @@ class Run:
         found = f", {self.problems}" if is_checked else ""
         console.write(f'"{self.name}" {state}: {summary}{found}. {self.url}')
 
+    def recorded(self) -> int:
+        """Return the number of records so far."""
+        return self._reporter.records
+
     def forget(self) -> None:
         """In a forked child: discard everything, because the run belongs to the parent."""
         self._ended = True

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.process_state import active_runs as live
 from ..core.redaction import Redactor
 from ..core.values import text
-from . import sigterm
+from . import exit_status, sigterm
 
 LINES = 40
 TEXT = 4_000
@@ -32,6 +32,7 @@ def register(run: Any) -> None:
     """End ``run`` when the process ends."""
     live.append(run)
     _chain()
+    exit_status.install(_recorded)
     _watch_worker()
 
 
@@ -41,13 +42,15 @@ def unregister(run: Any) -> None:
         live.remove(run)
     if not live:
         _unchain()
+        exit_status.uninstall()
         sigterm.uninstall()
 
 
 def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
     """Return ``type``, ``message`` and the last ``lines`` of the traceback; for other objects their text."""
-    if isinstance(error, sigterm.Terminated):
-        return {**error.facts, "lines": redact.lines(error.facts["lines"])}
+    if isinstance(error, sigterm.Terminated | exit_status.Exited):
+        facts = error.facts
+        return {**facts, "message": redact.text(facts["message"]), "lines": redact.lines(facts["lines"])}
     try:
         message = text(error)[:TEXT]
     except Exception:
@@ -152,6 +155,10 @@ def _worker_ends() -> None:
         _end_all(error or sigterm.noted_signal())
 
 
+def _recorded() -> int:
+    return sum(run.recorded() for run in live)
+
+
 def _end_all(error: BaseException | None) -> None:
     for run in tuple(live):
         run.finish(error=error)
@@ -166,7 +173,7 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    _end_all(sigterm.noted_signal() or _missed_exception())
+    _end_all(sigterm.noted_signal() or _missed_exception() or exit_status.noted())
 
 
 def _forget() -> None:

@@ -22,8 +22,8 @@ CHILD = "import subprocess, sys; sys.exit(subprocess.run({command!r}).returncode
 
 
 def steps_of(tower: Tower, name: str) -> list[int]:
-    """Return the steps with a loss of the only run of that name, once it has finished."""
-    records = tower.records(the_run(tower, name)["id"])
+    """Return the steps with a loss of the only run of that name, once it has ended with status 3."""
+    records = tower.records(the_run(tower, name, "failed")["id"])
     return [one["step"] for one in records if "loss" in one["values"]]
 
 

@@ -111,7 +111,7 @@ def test_a_script_is_watched_and_notices_nothing(shared_tower: Tower) -> None:
     options = ("--project", "auto", "--name", "auto-alone", "--tag", "a", "--tag", "b")
     done = execute(*RUN, *options, "sh", "-c", line, **address(shared_tower))
     assert (done.stdout, done.returncode) == (alone.stdout, 3)
-    run = the_run(shared_tower, "auto-alone")
+    run = the_run(shared_tower, "auto-alone", "failed")
     records = shared_tower.records(run["id"])
     assert [one["step"] for one in records if "loss" in one["values"]] == list(range(STEPS))
     assert {one["values"]["scale"] for one in records if "scale" in one["values"]} == {8.0}
@@ -232,7 +232,7 @@ def test_ranks_of_torchrun_are_one_run(shared_tower: Tower) -> None:
     launch = ("-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node=2")
     command = (sys.executable, *launch, SCRIPT, "--lr", "0.1")
     execute(*RUN, "--name", "auto-torchrun", *command, **address(shared_tower))
-    run = the_run(shared_tower, "auto-torchrun")
+    run = the_run(shared_tower, "auto-torchrun", "failed")
     assert {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])} == {(1, 0), (1, 1)}
 
 
@@ -244,7 +244,7 @@ def test_a_script_that_trains_in_another_process_has_one_run(
     script = tmp_path / "outer.py"
     script.write_text(OUTER.format(how=how, python=sys.executable, script=SCRIPT))
     execute(*RUN, "--name", f"auto-{how}", sys.executable, str(script), **address(shared_tower))
-    run = the_run(shared_tower, f"auto-{how}")
+    run = the_run(shared_tower, f"auto-{how}", "failed")
     steps = [one["step"] for one in shared_tower.records(run["id"]) if "loss" in one["values"]]
     assert steps == list(range(STEPS))
 

@@ -20,6 +20,14 @@ HANDLER = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 ENDINGS = {
     "normal end": ("", 0, "finished", ""),
     "sys.exit(0)": ("sys.exit(0)", 0, "finished", ""),
+    "sys.exit(3)": ("sys.exit(3)", 3, "failed", "SystemExit"),
+    "sys.exit with a text": ("sys.exit('no data')", 1, "failed", "SystemExit"),
+    "sys.exit within an except": (
+        "try:\n    1 / 0\nexcept Exception:\n    sys.exit(1)",
+        1,
+        "failed",
+        "ZeroDivisionError",
+    ),
     "exception": ("raise ValueError('boom')", 1, "failed", "ValueError"),
     "SIGINT": (
         f"{HANDLER}os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
@@ -53,6 +61,19 @@ def test_an_ending_process_delivers_everything_and_its_cause(
     if state == "failed":
         assert any(line.strip() in last_line for line in finish.error["lines"])
     assert (list(spool.iterdir()), logs_of(spool)) == ([], [])
+
+
+@pytest.mark.parametrize("record", ["run.step(loss=1.0, step=300)", "run.log(note=1.0)"])
+def test_a_training_that_continues_after_an_exit_has_not_failed(
+    server: IngestServer, spool: Path, record: str
+) -> None:
+    """The script catches ``SystemExit``, as programs do that call others by their ``main``."""
+    ends = f"try:\n    sys.exit(3)\nexcept SystemExit:\n    {record}\n"
+    status, script = run_script(f"run = watch()\ntrain(run, 300)\n{ends}", server.url, spool)
+    assert status == 0, script.complaints
+    finish = server.only.finish
+    assert finish is not None
+    assert finish.state == "finished"
 
 
 def test_os_exit_leaves_everything_for_the_next_process(server: IngestServer, spool: Path) -> None:
