@@ -33,8 +33,9 @@ test("further critical alerts of an open incident are not announced", async () =
     ["a", "x"],
     ["b", "x"],
     ["c", "y"],
-  ])
+  ]) {
     book.take(alertOf({ id, incident }));
+  }
   assert.deepEqual(fired, [null, "a", null, "c"]);
 });
 

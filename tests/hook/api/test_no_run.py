@@ -14,6 +14,7 @@ from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
 
 INTERNAL = (
+    "recorded",
     "records",
     "show_in_notebook",
     "take",
