@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 from websockets.exceptions import InvalidStatus
 from websockets.protocol import State
 
-from tests.server.conftest import ServerThread, hello_of, records_of, server_thread
+from tests.server.conftest import ServerThread, hello_of, records_of, server_thread, wait_until
 from tests.server.raw_socket import frame, websocket
 from tocsin import protocol
 from tocsin_server.http import ingest
@@ -210,8 +210,13 @@ def test_many_messages_in_one_write_are_all_processed(server: ServerThread, plug
     peer.sendall(frame(protocol.encode(hello_of("r1", server.token))))
     peer.sendall(b"".join(frames) + frame(struct.pack("!H", 1000), opcode=8))
     reply_of(peer)
-    server.services.writer.call(lambda _: None).result(DEADLINE_S)
-    assert server.services.reader.records("r1", limit=10_000).step.tolist() == list(range(count))
+
+    def steps() -> list[int]:
+        found: list[int] = server.services.reader.records("r1", limit=10_000).step.tolist()
+        return found
+
+    wait_until(lambda: len(steps()) >= count, "all records")
+    assert steps() == list(range(count))
 
 
 def test_large_messages_of_many_come_in_by_turns(run_server: Start, dial: Dial) -> None:
