@@ -26,6 +26,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.browser import every_page
 from tests.conftest import wait_for
 
 TRAININGS = Path(__file__).parent / "trainings"
@@ -294,3 +295,10 @@ def alerting(eventually_true: Callable[..., Any]) -> Callable[..., Any]:
             yield str(tower.get("/alerts", run=run, state="firing")["items"][0]["id"])
 
     return begin
+
+
+@pytest.fixture(scope="module")
+def trained(tower_of_the_module: Any, script: Callable[[str], str]) -> Any:
+    """A server with the runs that every page shows, for the tests in other browsers."""
+    every_page.store(tower_of_the_module, script)
+    return tower_of_the_module

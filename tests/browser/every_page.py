@@ -52,7 +52,7 @@ VARIANTS = {
 """The same of further charts and axes."""
 
 
-def trained(tower: Any, script: Callable[[str], str]) -> None:
+def store(tower: Any, script: Callable[[str], str]) -> None:
     """Store a sweep, a finished run of two attempts with NaN and infinities, and a run with media."""
     sweep_of(tower, SWEEP)
     for first in ("0", "20"):

@@ -8,19 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser import every_page
 from tests.browser.every_page import LOSS, PAGES, RUN, SHOWS, VARIANTS
 from tests.browser.firefox import CONTROL, ESCAPE, Firefox, firefox
 from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def trained(tower_of_the_module: Any, script: Callable[[str], str]) -> Any:
-    """A server with the runs of the pages."""
-    every_page.trained(tower_of_the_module, script)
-    return tower_of_the_module
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser import every_page
 from tests.browser.every_page import LOSS, PAGES, RUN, VARIANTS
 from tests.browser.webkit import WebKit, programs, webkit
 from tests.matrix import ALL
@@ -22,13 +21,6 @@ pytestmark = [
         not ALL or programs() is None, reason="long, and needs WebKitGTK: make webkit test-all"
     ),
 ]
-
-
-@pytest.fixture(scope="module")
-def trained(tower_of_the_module: Any, script: Callable[[str], str]) -> Any:
-    """A server with the runs of the pages."""
-    every_page.trained(tower_of_the_module, script)
-    return tower_of_the_module
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ class WebKit:
 
 @contextlib.contextmanager
 def webkit(driver: str, browser: str, screen: str, folder: Path) -> Iterator[WebKit]:
-    """Start MiniBrowser on a screen of its own. ``folder`` is empty and receives what it writes."""
+    """Start MiniBrowser on a virtual screen. ``folder`` is empty and receives its output."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     # The sandbox of its processes needs privileges that a container lacks.
