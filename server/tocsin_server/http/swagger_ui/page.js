@@ -26,13 +26,19 @@ const withLandmarks = ({ React }) => {
   };
 };
 
-/** Gives names to fields and regions that have none, or the same one in every open route. */
+/** Gives names to fields and regions that have none, or the same one in every open route; focus to examples. */
 function name() {
   for (const area of document.querySelectorAll("textarea:not([aria-label])")) {
     area.setAttribute("aria-label", area.closest(".opblock-body") ? "Request body" : "Text");
   }
   for (const answers of document.querySelectorAll('[id$="_responses"]:not([aria-label])')) {
     answers.setAttribute("aria-label", `Responses of ${answers.id.replace(/_responses$/, "")}`);
+  }
+  // An example may be higher than its box, depending on the font: the keyboard must be able to scroll it.
+  for (const example of document.querySelectorAll(".microlight.example:not([tabindex])")) {
+    example.setAttribute("tabindex", "0");
+    example.setAttribute("role", "group");
+    example.setAttribute("aria-label", "Example");
   }
 }
 
