@@ -37,9 +37,12 @@ export class WebPush {
   #show(status) {
     this.node.dataset.push = this.id === null ? "off" : "on";
     const others = status.items.filter(({ id }) => id !== this.id);
+    const actions = this.#actions();
     refill(
       this.node,
-      el("div.row", {}, ...this.#actions(), el("span", { role: "status" }, this.result)),
+      actions.length || this.result
+        ? el("div.row", {}, ...actions, el("span", { role: "status" }, this.result))
+        : null,
       el("p.micro", {}, this.#explanation(status), " ", el("a.link", { href: "/channels" }, "Channels"), "."),
       others.length ? this.#list(others) : null,
     );
