@@ -105,14 +105,22 @@ def flat(values: Mapping[Any, Any], separator: str = "/", deep: int = DEEP) -> I
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a number, or an array or tensor of one number. Reads no element."""
-    if type(value) in (float, int, bool):
+    if type(value) in (float, bool):
         return True
     if hasattr(value, "dtype") and hasattr(value, "item"):
         if getattr(value.dtype, "kind", "f") not in NUMBERS or getattr(value.dtype, "is_complex", False):
             return False
         size = value.numel() if callable(getattr(value, "numel", None)) else getattr(value, "size", 0)
         return bool(size == 1)
-    return isinstance(value, numbers.Real)
+    return isinstance(value, numbers.Real) and _is_float(value)
+
+
+def _is_float(value: Any) -> bool:
+    try:
+        float(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
+    return True
 
 
 class Feed:

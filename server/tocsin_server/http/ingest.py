@@ -311,8 +311,10 @@ class WriterConnection:
             await self._send(refusal)
 
     async def _send(self, message: protocol.ServerMessage) -> None:
+        """Send a message, unless the peer has closed: what it sent before is still read, up to the close."""
         async with self._sending:
-            await self._websocket.send_bytes(protocol.encode(message))
+            with suppress(WebSocketDisconnect, RuntimeError):
+                await self._websocket.send_bytes(protocol.encode(message))
 
     async def _frame(self) -> bytes:
         """Return the next frame; text counts as bytes. Raises WebSocketDisconnect."""
@@ -324,9 +326,9 @@ class WriterConnection:
 
     async def close(self, closing: Closing) -> None:
         """Send the rejection and close; do nothing if the peer has disconnected already."""
+        if closing.refusal is not None:
+            await self._send(closing.refusal)
         with suppress(WebSocketDisconnect, RuntimeError):
-            if closing.refusal is not None:
-                await self._send(closing.refusal)
             await self._websocket.close(closing.code)
 
 

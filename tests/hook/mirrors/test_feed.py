@@ -48,6 +48,17 @@ def test_only_numbers_pass() -> None:
 
 
 @pytest.mark.filterwarnings("error")
+def test_an_integer_beyond_all_floats_hides_no_other_value() -> None:
+    """Neither in what a tracker gets nor in what the script logs beside it."""
+    with watched(patch=False) as (run, outbox):
+        feed.take("x", Row({"theirs": 1.0, "huge": 10**400}, 0))
+        run.log(own=2.0, huge=10**400, step=1)
+    assert [dict(record) for record in outbox.records] == [
+        {"step": 0, "theirs": 1.0},
+        {"step": 1, "own": 2.0},
+    ]
+
+
 def test_a_loss_with_its_graph_passes() -> None:
     """Such as scripts log before the backward."""
     with watched() as (_, outbox):
