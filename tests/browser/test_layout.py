@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, OTHER = "r_layout", "r_layout_other"
@@ -175,6 +177,24 @@ def test_a_baseline_is_pinned_for_all_users(
     other.page.get_by_role("button", name="Compare", exact=True).click()
     other.page.get_by_role("menuitem", name=f"{RUN} baseline").click()
     other.page.wait_for_url(f"**/compare?run={RUN}&run={OTHER}&base={RUN}")
+
+
+def test_an_open_menu_shows_baselines_that_arrive_later(
+    run: str, tower_of_the_module: Any, visit: Callable[..., Any]
+) -> None:
+    """A reader who opens it at once need not open it again."""
+    address = f"{tower_of_the_module.base}/api/v1/projects/scripted/baselines"
+    headers = {"authorization": f"Bearer {tower_of_the_module.token}"}
+    httpx.put(address, json={"run": run, "pinned": True}, headers=headers, timeout=60).raise_for_status()
+    page, held = visit(tower_of_the_module).page, list[Route]()
+    page.route(re.compile("/baselines"), lambda route: held.append(route))
+    page.goto(f"{tower_of_the_module.base}/runs/{OTHER}")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("menuitem", name="Runs that you choose").wait_for()
+    for route in held:
+        route.continue_()
+    page.get_by_role("menuitem", name=f"{RUN} baseline").wait_for()
+    httpx.put(address, json={"run": run, "pinned": False}, headers=headers, timeout=60).raise_for_status()
 
 
 def test_comparisons_have_a_layout(tab: Any, tower_of_the_module: Any) -> None:

@@ -1,4 +1,7 @@
-/** A button with a menu: arrow keys move, Escape closes, focus returns to the button. */
+/**
+ * A button with a menu: arrow keys move, Escape closes, focus returns to the button. An open menu shows its
+ * items again at the event `itemschange`.
+ */
 
 import { el, focusIn, refill } from "../browser/dom.js";
 import { icon } from "./icons.js";
@@ -19,7 +22,7 @@ addEventListener("pagechange", () => closeOpen?.());
 
 /**
  * @param {string} label
- * @param {() => Item[]} items called each time it opens
+ * @param {() => Item[]} items called each time it opens, and at `itemschange`
  * @param {{ text?: string, shape?: string }} [o]
  */
 export function menu(label, items, o = {}) {
@@ -44,14 +47,26 @@ export function menu(label, items, o = {}) {
     list,
   );
 
-  function open() {
-    closeOpen?.();
+  node.addEventListener("itemschange", () => {
+    if (list.hidden) return;
+    const text = document.activeElement?.textContent;
+    draw();
+    const buttons = [...list.querySelectorAll("button")];
+    (buttons.find((each) => each.textContent === text) ?? buttons[0])?.focus();
+  });
+
+  function draw() {
     refill(
       list,
       ...items().map((item) =>
         "head" in item ? el("div.micro.menuhead", { role: "presentation" }, item.head) : choice(item, close),
       ),
     );
+  }
+
+  function open() {
+    closeOpen?.();
+    draw();
     list.hidden = false;
     list.classList.remove("from-left");
     list.classList.toggle("from-left", list.getBoundingClientRect().left < 0);

@@ -75,6 +75,7 @@ export class CompareMenu {
     const ids = [...new Set([...pinned, ...readPins(localStorage)])].filter((id) => id !== this.id);
     const { items } = ids.length ? await this.api.rowsOf(ids) : { items: [] };
     this.#rows = items.filter((row) => row.project === this.#project).slice(0, MOST_LISTED);
+    this.node.dispatchEvent(new Event("itemschange"));
   }
 
   /** @returns {import("../menu.js").Item[]} */
