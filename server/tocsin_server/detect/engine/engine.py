@@ -14,27 +14,21 @@ import msgspec
 
 from tocsin_server.core.models import (
     RULE_CHANGED,
-    WITHDRAWN,
-    AlertState,
-    Diagnosis,
     Finding,
     RecordBatch,
     RunEvent,
     Writer,
 )
 from tocsin_server.detect.custom.batch_evaluator import RUN_SCOPE, SCOPE, AbsenceEvaluator, RuleRef
-from tocsin_server.detect.diagnosis.case import BASELINE, DiagnosisContext
-from tocsin_server.detect.engine.deduplication import Subject, severity_of
 from tocsin_server.detect.engine.deferral import Deferral, ranges_of
-from tocsin_server.detect.engine.diagnosis import UNKNOWN, explain, kept, with_layers
+from tocsin_server.detect.engine.episodes import Episodes
 from tocsin_server.detect.engine.plan import KIND as PLAN
-from tocsin_server.detect.engine.plan import NO_PLAN, Plan, explained
+from tocsin_server.detect.engine.plan import NO_PLAN, Plan
 from tocsin_server.detect.engine.process import Process, rules_of_run
 from tocsin_server.detect.engine.state_codec import VERSION, EngineState, EngineStateError, read, written
 from tocsin_server.detect.engine.stream import SavedRule, Stream
 from tocsin_server.detect.interface.blocks import PACE
 from tocsin_server.detect.interface.context import PRECISION, RunContext
-from tocsin_server.detect.interface.formatting import number as short
 from tocsin_server.detect.interface.layers import VECTORS as LAYERS
 from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import (
@@ -78,7 +72,7 @@ class Engine:
         self._writers: dict[int, Process] = {}
         self._removed: set[int] = set()
         """Writers of much earlier attempts, whose state was dropped."""
-        self._subjects: dict[tuple[str, str], Subject] = {}
+        self._episodes = Episodes(run, NO_PLAN, self._failed)
         self._newest = (0, 0)
         """Step and time of the newest record of a primary optimizer."""
         self._barrier = RankBarrier()
@@ -132,12 +126,14 @@ class Engine:
         """Return the results of the built-in rules; ``seq`` is the number of the first record."""
         emitted: list[Emission] = []
         for order, (suffix, view) in enumerate(views.items()):
-            stream = process.streams.get(suffix) or self._stream(process, suffix)
+            stream = process.streams.get(suffix) or process.begin(
+                Stream(suffix, self.context, self._settings, self.plan.off)
+            )
             for number, rule, result in stream.check(view):
                 emitted.append((result.row, order, number, stream, rule, result))
             self._take_failures(stream)
             if suffix and suffix != WIDE and suffix not in process.compared:
-                self._compare(process, suffix, view, views.get(""), seq)
+                process.compare(suffix, view, views.get(""), seq)
         return emitted
 
     def _take_failures(self, stream: Stream) -> None:
@@ -197,7 +193,7 @@ class Engine:
         if event.kind == PRECISION and context is not before:
             found += self._withdraw(str(event.data.get("name")), before, event)
         if event.kind == LAYERS:
-            found += self._locate(event.time_ns)
+            found += self._episodes.locate(*self._latest(), event.time_ns)
         if event.kind == "finish":
             found += self._finish(event.writer)
         if event.kind == CLOSED or (event.kind == "finish" and event.data.get("run_ended")):
@@ -208,7 +204,7 @@ class Engine:
 
     def _adopt(self, plan: Plan, reset: frozenset[str] = frozenset()) -> None:
         """Apply ``plan`` from here on; rules in ``reset`` lose their statistics."""
-        self.plan = plan
+        self.plan = self._episodes.plan = plan
         self._settings = {**self._own_settings, **plan.settings}
         self._run_rules = rules_of_run(self._run_rules, self.context, self._settings, plan.off, reset)
         for process in self._writers.values():
@@ -222,55 +218,27 @@ class Engine:
 
     def _replan(self, event: RunEvent) -> list[Finding]:
         """Apply changed rules: resolve alerts of removed rules with a reason, and update severities."""
-        plan = Plan.from_plain(event.data)
-        reset = plan.reset_rules(self.plan)
-        ended = {rule for rule in reset if rule in plan.off or rule in self.plan.by_id}
-        reasons = event.data.get("why") or {}
-        found = [
-            self._ended(
-                self._subjects.pop(key),
-                event,
-                str(reasons.get(key[0], f"{RULE_CHANGED}the rule was changed")),
-            )
-            for key in [key for key in self._subjects if key[0] in ended]
-        ]
-        more_severe = {
-            key[0] for key in self._subjects if plan.severity(key[0]) != self.plan.severity(key[0])
-        }
+        before, plan = self.plan, Plan.from_plain(event.data)
+        reset = plan.reset_rules(before)
+        ended = {rule for rule in reset if rule in plan.off or rule in before.by_id}
+        why = event.data.get("why") or {}
+        reasons = {rule: str(why.get(rule, f"{RULE_CHANGED}the rule was changed")) for rule in ended}
+        found = self._episodes.end(reasons, event.time_ns, self._newest[0])
         self._adopt(plan, reset)
-        for subject in self._subjects.values():
-            if subject.rule in more_severe and subject.reported is not None and subject.diagnosis is not None:
-                result = msgspec.structs.replace(subject.reported, time_ns=event.time_ns)
-                found.append(self._report(subject, result, subject.diagnosis))
-        return [finding for finding in found if finding is not None]
+        return found + self._episodes.retuned(before, event.time_ns)
 
-    def _ended(self, subject: Subject, event: RunEvent, reason: str) -> Finding | None:
-        if subject.reported is None:
-            return None
-        reported = subject.diagnosis or Diagnosis(cause=reason)
-        result = msgspec.structs.replace(
-            subject.reported, state=RESOLVED, step=self._newest[0], time_ns=event.time_ns, summary=reason
-        )
-        return self._report(subject, result, reported)
-
-    def _withdraw(self, series: str, before: RunContext, event: RunEvent) -> Iterator[Finding]:
+    def _withdraw(self, series: str, before: RunContext, event: RunEvent) -> list[Finding]:
         """Withdraw findings that assumed exact values, if the log prints the series with few decimals."""
         quantum = self.context.quanta.get(series, 0.0)
         if quantum <= before.quanta.get(series, 0.0):
-            return
-        names = {
+            return []
+        rules = {
             rule
             for process in self._writers.values()
             for stream in process.streams.values()
             for rule in stream.unproved(series)
         }
-        printed = f"the log prints {series} in steps of {short(quantum)}"
-        reason = f"{WITHDRAWN}{printed}, so zeros and equal values may be rounded"
-        for key in sorted((name, series) for name in names):
-            subject = self._subjects.pop(key, None)
-            finding = None if subject is None else self._ended(subject, event, reason)
-            if finding is not None:
-                yield finding
+        return self._episodes.withdraw(rules, series, quantum, event.time_ns, self._newest[0])
 
     def _custom_results(
         self, batch: RecordBatch, process: Process, primary: View | None
@@ -291,29 +259,15 @@ class Engine:
         for writer in self._writers.values():
             writer.end()
         self._absences.close()
-        self._subjects.clear()
+        self._episodes.clear()
 
     def _learn(self, context: RunContext) -> None:
-        self.context = context
+        self.context = self._episodes.context = context
         for rule in self._run_rules:
             rule.context = context
         for writer in self._writers.values():
             for stream in writer.streams.values():
                 stream.learn(context)
-
-    def _locate(self, time_ns: int) -> Iterator[Finding]:
-        """Update open alerts whose layer norms arrived late, as norms copied from a GPU do."""
-        stream, number = self._latest()
-        for subject in list(self._subjects.values()):
-            result, reported = subject.reported, subject.diagnosis
-            if result is None or reported is None or result.state != FIRING:
-                continue
-            subject.diagnosis = with_layers(
-                reported, self._diagnosis_context(stream, number, subject, result)
-            )
-            if subject.diagnosis is not reported:
-                now = msgspec.structs.replace(result, time_ns=time_ns)
-                yield self._report(subject, now, subject.diagnosis)
 
     def _finish(self, writer: Writer) -> list[Finding]:
         """Check the last records of a writer that ended, which are too few for a block."""
@@ -445,11 +399,10 @@ class Engine:
 
     def _carry_over(self, earlier: set[int], successor: int, made: Process) -> None:
         """Move the open episodes of the previous attempt to the first writer of the new one."""
-        for (rule_id, name), subject in self._subjects.items():
+        for subject in self._episodes.subjects():
             owner = subject.carry_over(successor, earlier)
-            if owner is None:
-                continue
-            self._writers[owner].carry_over(rule_id, name, made)
+            if owner is not None:
+                self._writers[owner].carry_over(subject.rule, subject.name, made)
         for no in earlier:
             self._writers[no].let_go()
         before = [
@@ -459,45 +412,18 @@ class Engine:
             nearest = min(before, key=lambda other: (-other.attempt, abs(other.rank - made.rank)))
             made.carried_states = nearest.left()
 
-    def _stream(self, writer: Process, suffix: str) -> Stream:
-        stream = Stream(suffix, self.context, self._settings, self.plan.off)
-        stream.inherited_episodes = writer.inherited_episodes.pop(suffix, {})
-        stream.carried_states = writer.carried_states.pop(suffix, {})
-        writer.streams[suffix] = stream
-        return stream
-
-    def _compare(self, writer: Process, suffix: str, view: View, primary: View | None, seq: int) -> None:
-        """Store the record from which another optimizer has its own loss, as in a GAN.
-
-        Two optimizers with one shared objective report the same loss at the same step. A loss that
-        could not be attributed to an optimizer (``loss/0``) does not count.
-        """
-        if view.loss is None or suffix.isdigit() or "" not in writer.streams:
-            return
-        at = next((index for index, loss in enumerate(view.loss) if loss is not None), None)
-        if at is None:
-            return
-        writer.compared.add(suffix)
-        stream, step = writer.streams[""], view.step[at]
-        newest = stream.count - 1
-        if primary is not None:
-            newest -= sum(row > view.rows[at] for row in primary.rows)
-        same = stream.history.between("loss", step, step + 1, upto=newest)
-        if view.loss[at] not in [loss for _, loss in same]:
-            writer.rivals[suffix] = seq + view.rows[at]
-
-    # Merging
+    # Results and findings
 
     def _on_result(self, no: int, writer: Process, seq: int, item: Emission) -> Iterator[Finding]:
         _, _, number, stream, rule, result = item
-        subject = self._subjects.setdefault((rule.info.id, rule.subject), Subject(rule.info.id, rule.subject))
+        subject = self._episodes.subject(rule.info.id, rule.subject)
         if subject.reported is None and self._withheld(writer, seq + result.row, rule, result):
             return
         begins = subject.reported is None or subject.reported.state == PENDING
         joined = subject.add(RUN if rule.info.scope == RUN_SCOPE else no, result)
         if joined is None:
             return
-        yield from self._reported_before(stream, number, subject, joined)
+        yield from self._episodes.changed(stream, number, subject, joined)
         if joined.state == FIRING and begins and rule.info.scope not in (SCOPE, RUN_SCOPE):
             at = moment(result.row, result.step, result.time_ns)
             for run_rule in self._run_rules:
@@ -513,12 +439,11 @@ class Engine:
         the newest record of the first writer.
         """
         for result in rule.take():
-            key = (rule.info.id, rule.subject)
-            subject = self._subjects.setdefault(key, Subject(*key))
+            subject = self._episodes.subject(rule.info.id, rule.subject)
             joined = subject.add(RUN, result)
             if joined is not None:
                 stream, number = place or self._latest()
-                yield from self._reported_before(stream, number, subject, joined)
+                yield from self._episodes.changed(stream, number, subject, joined)
 
     def _latest(self) -> tuple[Stream, int]:
         """Return the stream of a primary optimizer and the number of its newest record."""
@@ -532,13 +457,6 @@ class Engine:
                 return writer.streams[""]
         return Stream("", self.context, self._settings)
 
-    def _reported_before(
-        self, stream: Stream, number: int, subject: Subject, joined: RuleResult
-    ) -> Iterator[Finding]:
-        yield self._finding(stream, number, subject, joined)
-        if joined.state == FIRING:
-            yield from self._updated_causes(stream, number, joined, subject)
-
     def _withheld(
         self, writer: Process, seq: int, rule: Rule[Any, Any] | RuleRef, result: RuleResult
     ) -> bool:
@@ -548,86 +466,10 @@ class Engine:
         """
         if result.state in (RECOVERING, RESOLVED):
             return True
-        moves_by_itself = self.context.is_reinforcement or self._rivalled(writer, seq)
+        moves_by_itself = self.context.is_reinforcement or writer.rivalled(seq, self.context)
         if not rule.info.adversarial and moves_by_itself:
             return True
-        return any(
-            subject.rule in rule.info.inhibited_by
-            and subject.reported is not None
-            and subject.reported.state == FIRING
-            for subject in self._subjects.values()
-        )
-
-    def _rivalled(self, writer: Process, seq: int) -> bool:
-        """Return whether several optimizers have separate losses at record ``seq``."""
-        rivals = writer.rivals.items()
-        return any(seq >= since and not self.context.is_component(suffix) for suffix, since in rivals)
-
-    def _finding(self, stream: Stream, number: int, subject: Subject, result: RuleResult) -> Finding:
-        case = self._diagnosis_context(stream, number, subject, result)
-        try:
-            diagnosis = explain(case, subject.diagnosis)
-        except Exception as error:  # noqa: BLE001 - an alert without a cause is better than none
-            self._failed("", error)
-            diagnosis = subject.diagnosis or Diagnosis(UNKNOWN.text)
-        if subject.diagnosis is not None and stream.history.forgot(case.onset, BASELINE, upto=number):
-            diagnosis = kept(subject.diagnosis, case)
-        elif (mine := self.plan.by_id.get(subject.rule)) is not None:
-            diagnosis = explained(mine, diagnosis, subject.name)
-        subject.diagnosis = None if result.state == RESOLVED else diagnosis
-        return self._report(subject, result, diagnosis)
-
-    def _diagnosis_context(
-        self, stream: Stream, number: int, subject: Subject, result: RuleResult
-    ) -> DiagnosisContext:
-        return DiagnosisContext(
-            rule=subject.rule,
-            subject=subject.name,
-            result=result,
-            others=self._others(subject, result),
-            history=stream.history,
-            upto=number,
-            context=self.context,
-        )
-
-    def _report(self, subject: Subject, result: RuleResult, diagnosis: Diagnosis) -> Finding:
-        return Finding(
-            rule=subject.rule,
-            severity=self.plan.severity(subject.rule) or severity_of(result),
-            state=AlertState(result.state),
-            subject=subject.name,
-            onset_step=result.onset_step,
-            onset_ns=result.onset_ns,
-            step=result.step,
-            time_ns=result.time_ns,
-            summary=result.summary,
-            diagnosis=diagnosis,
-            labels=self.plan.labels(subject.rule),
-        )
-
-    def _others(self, subject: Subject, result: RuleResult) -> list[tuple[str, str, RuleResult]]:
-        """Return the open results of other rules, earliest onset first."""
-        others = [
-            (other.rule, other.name, other.reported)
-            for other in self._subjects.values()
-            if other is not subject and other.reported is not None and other.reported.state != PENDING
-        ]
-        return sorted(others, key=lambda other: (other[2].onset_step, other[0], other[1]))
-
-    def _updated_causes(
-        self, stream: Stream, number: int, latest: RuleResult, besides: Subject
-    ) -> Iterator[Finding]:
-        """Yield updates of open alerts whose cause changed because another rule fired."""
-        for subject in list(self._subjects.values()):
-            if subject is besides or subject.reported is None or subject.reported.state == PENDING:
-                continue
-            before = subject.diagnosis.cause if subject.diagnosis is not None else ""
-            result = msgspec.structs.replace(
-                subject.reported, row=latest.row, step=latest.step, time_ns=latest.time_ns
-            )
-            finding = self._finding(stream, number, subject, result)
-            if finding.diagnosis.cause != before:
-                yield finding
+        return self._episodes.inhibits(rule.info.inhibited_by)
 
     # Snapshots
 
@@ -645,7 +487,7 @@ class Engine:
             VERSION,
             self.context.learned(),
             writers,
-            list(self._subjects.values()),
+            self._episodes.subjects(),
             run_rules,
             self._newest,
             self._barrier,
@@ -691,5 +533,5 @@ class Engine:
             if kept is not None:
                 rule.load(kept.state, kept.episode)
         engine._newest, engine._barrier = saved.newest, saved.barrier
-        engine._subjects = {(subject.rule, subject.name): subject for subject in saved.subjects}
+        engine._episodes.load(saved.subjects)
         return engine

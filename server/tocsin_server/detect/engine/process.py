@@ -11,6 +11,7 @@ from tocsin_server.detect.engine.state_codec import SavedWriter
 from tocsin_server.detect.engine.stream import Stream
 from tocsin_server.detect.interface.context import RunContext
 from tocsin_server.detect.interface.rule import Episode, RuleSettings, RunRule
+from tocsin_server.detect.interface.view import View
 from tocsin_server.detect.rules.catalog import run_rules
 
 
@@ -29,6 +30,44 @@ class Process:
         """Open episodes of the previous attempt, by suffix and rule, for streams that do not exist yet."""
         self.carried_states: dict[str, dict[str, bytes]] = {}
         """States carried over from the previous attempt, by suffix and rule."""
+
+    def begin(self, stream: Stream) -> Stream:
+        """Add a stream, which continues what the previous attempt left."""
+        stream.inherited_episodes = self.inherited_episodes.pop(stream.suffix, {})
+        stream.carried_states = self.carried_states.pop(stream.suffix, {})
+        self.streams[stream.suffix] = stream
+        return stream
+
+    def compare(self, suffix: str, view: View, primary: View | None, seq: int) -> None:
+        """Store the record from which another optimizer has its own loss, as in a GAN.
+
+        Two optimizers with one shared objective report the same loss at the same step. A loss that
+        could not be attributed to an optimizer (``loss/0``) does not count.
+
+        Args:
+            suffix: The optimizer.
+            view: Its records in a batch.
+            primary: The records of the primary optimizer in the batch.
+            seq: Number of the first record of the batch.
+        """
+        if view.loss is None or suffix.isdigit() or "" not in self.streams:
+            return
+        at = next((index for index, loss in enumerate(view.loss) if loss is not None), None)
+        if at is None:
+            return
+        self.compared.add(suffix)
+        stream, step = self.streams[""], view.step[at]
+        newest = stream.count - 1
+        if primary is not None:
+            newest -= sum(row > view.rows[at] for row in primary.rows)
+        same = stream.history.between("loss", step, step + 1, upto=newest)
+        if view.loss[at] not in [loss for _, loss in same]:
+            self.rivals[suffix] = seq + view.rows[at]
+
+    def rivalled(self, seq: int, context: RunContext) -> bool:
+        """Return whether several optimizers have separate losses at record ``seq``."""
+        rivals = self.rivals.items()
+        return any(seq >= since and not context.is_component(suffix) for suffix, since in rivals)
 
     def succeeds(self, other: Process) -> bool:
         """Return whether this process replaces ``other``, from an earlier attempt or with the same rank."""
