@@ -15,7 +15,7 @@ from typing import Any
 
 from tables import code, table
 
-from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings
+from tocsin_server.detect.interface.description import RuleInfo, RuleSettings
 from tocsin_server.detect.rule_text import SECTIONS, read_docstring
 from tocsin_server.detect.rules.catalog import info_of, rule_modules
 

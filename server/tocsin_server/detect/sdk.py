@@ -23,6 +23,7 @@ from tocsin_server.detect.diagnosis.cause import (
     of_kind,
 )
 from tocsin_server.detect.interface.blocks import PACE
+from tocsin_server.detect.interface.description import RuleSettings, setting
 from tocsin_server.detect.interface.formatting import count, grade, number, scale
 from tocsin_server.detect.interface.history import median
 from tocsin_server.detect.interface.ranks import RankReports, Report
@@ -35,11 +36,9 @@ from tocsin_server.detect.interface.rule import (
     Fact,
     Rule,
     RuleResult,
-    RuleSettings,
     RuleState,
     RunRule,
     WideRule,
-    setting,
 )
 from tocsin_server.detect.interface.schedules import CYCLIC, STEPPED, is_adam, optimizer_of, scheduler_of
 from tocsin_server.detect.interface.similar_runs import KIND as SIMILAR_RUNS

@@ -17,7 +17,7 @@ from tocsin_server.detect.custom import threshold
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.engine.plan import KIND as RULES
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.interface.similar_runs import SERVER
 from tocsin_server.detect.rules.catalog import catalogue
 from tocsin_server.offline.backtest_score import Tally, Tested

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Alert, RecordBatch, Severity
 from tocsin_server.detect.custom.settings_changes import with_changes
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, settings_types
 
 LEAD_RECORDS = 50

@@ -16,7 +16,7 @@ from tocsin.importers import Fact, Item, LogRecord, Source, Unread
 from tocsin_server.core.models import Alert, Column, Finding, RecordBatch, RunEvent, Severity, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.runs.alert_state import RunAlerts
 from tocsin_server.runs.sparkline_buckets import Spark
 

@@ -22,7 +22,7 @@ from tocsin_server.core.checkpoints import Checkpoint
 from tocsin_server.detect.engine.plan import EVERY, NO_PLAN, Plan
 from tocsin_server.detect.engine.state_codec import EngineStateError
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.rule import rule_id
+from tocsin_server.detect.interface.description import rule_id
 from tocsin_server.detect.rules.catalog import settings_types
 from tocsin_server.runs.evaluators import Attempt, Evaluated, Item
 from tocsin_server.runs.rule_messages import (

@@ -18,7 +18,8 @@ from tocsin_server.detect.custom import glob
 from tocsin_server.detect.custom.series_evaluator import SeriesEvaluator, gap
 from tocsin_server.detect.custom.span import Moment
 from tocsin_server.detect.custom.threshold import COMPARISONS, CustomRule
-from tocsin_server.detect.interface.rule import Episode, RuleInfo, RuleResult
+from tocsin_server.detect.interface.description import RuleInfo
+from tocsin_server.detect.interface.rule import Episode, RuleResult
 from tocsin_server.detect.interface.view import split_name
 
 MOST = 1000

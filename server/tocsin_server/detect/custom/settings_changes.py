@@ -9,7 +9,7 @@ from typing import Any
 
 from tocsin_server.core.errors import FieldError
 from tocsin_server.detect.custom.renamed_settings import RENAMED
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 
 SHARED = frozenset(item.name for item in fields(RuleSettings))
 """Settings that every rule has, which may be 0."""

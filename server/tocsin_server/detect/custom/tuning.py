@@ -9,7 +9,7 @@ from typing import Any
 from tocsin_server.core.errors import FieldError
 from tocsin_server.core.models import Severity
 from tocsin_server.detect.custom.settings_changes import current_names, with_changes
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.rules.catalog import catalogue, every_settings_type
 
 EVERYWHERE = "*"

@@ -29,6 +29,7 @@ from tocsin_server.detect.engine.state_codec import VERSION, EngineState, Engine
 from tocsin_server.detect.engine.stream import SavedRule, Stream
 from tocsin_server.detect.interface.blocks import PACE
 from tocsin_server.detect.interface.context import PRECISION, RunContext
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.interface.layers import VECTORS as LAYERS
 from tocsin_server.detect.interface.ranks import RankBarrier
 from tocsin_server.detect.interface.rule import (
@@ -38,7 +39,6 @@ from tocsin_server.detect.interface.rule import (
     RESOLVED,
     Rule,
     RuleResult,
-    RuleSettings,
     RunRule,
 )
 from tocsin_server.detect.interface.similar_runs import CLOSED, SERVER

@@ -16,7 +16,7 @@ from tocsin_server.core.models import Diagnosis, Remedy, Severity
 from tocsin_server.detect.custom import threshold, tuning
 from tocsin_server.detect.custom.threshold import CustomRule
 from tocsin_server.detect.custom.tuning import Tuning
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.rules.catalog import settings_types
 
 KIND = "rules"

@@ -10,7 +10,8 @@ from tocsin_server.detect.engine.plan import NO_PLAN, Plan
 from tocsin_server.detect.engine.state_codec import SavedWriter
 from tocsin_server.detect.engine.stream import Stream
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.rule import Episode, RuleSettings, RunRule
+from tocsin_server.detect.interface.description import RuleSettings
+from tocsin_server.detect.interface.rule import Episode, RunRule
 from tocsin_server.detect.interface.view import View
 from tocsin_server.detect.rules.catalog import run_rules
 

@@ -14,10 +14,11 @@ import msgspec
 
 from tocsin_server.detect.interface.blocks import Block, SavedBlock
 from tocsin_server.detect.interface.context import RunContext
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.interface.history import History
 from tocsin_server.detect.interface.loss_scale import ScalerTrack
 from tocsin_server.detect.interface.micro_steps import MicroSteps
-from tocsin_server.detect.interface.rule import Episode, Rule, RuleResult, RuleSettings
+from tocsin_server.detect.interface.rule import Episode, Rule, RuleResult
 from tocsin_server.detect.interface.view import WIDE, View
 from tocsin_server.detect.rules.catalog import rules_of
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from tocsin_server.detect import rules
 from tocsin_server.detect.diagnosis.cause import Ranked, own_cause
-from tocsin_server.detect.interface.rule import Rule, RuleInfo, RuleSettings, RunRule, rule_id
+from tocsin_server.detect.interface.description import RuleInfo, RuleSettings, rule_id
+from tocsin_server.detect.interface.rule import Rule, RunRule
 
 
 @lru_cache(maxsize=1)

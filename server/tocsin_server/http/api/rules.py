@@ -21,7 +21,7 @@ from tocsin_server.detect.custom.settings_changes import current_names
 from tocsin_server.detect.custom.threshold import read_rule
 from tocsin_server.detect.custom.tuning import tuned
 from tocsin_server.detect.engine.engine import catalogue
-from tocsin_server.detect.interface.rule import RuleInfo
+from tocsin_server.detect.interface.description import RuleInfo
 from tocsin_server.detect.rule_text import explanation
 from tocsin_server.detect.rules.catalog import infos
 from tocsin_server.http.api.deletion import actor_of

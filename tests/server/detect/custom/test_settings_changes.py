@@ -21,7 +21,7 @@ from tocsin_server.detect.custom.tuning import Tuning
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.engine.plan import Plan
 from tocsin_server.detect.interface.context import RunContext
-from tocsin_server.detect.interface.rule import RuleSettings
+from tocsin_server.detect.interface.description import RuleSettings
 from tocsin_server.detect.interface.similar_runs import SimilarRun, SimilarRuns
 from tocsin_server.detect.rules.catalog import every_settings_type, settings_types
 

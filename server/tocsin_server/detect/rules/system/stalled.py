@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from tocsin.protocol import BETWEEN_CELLS
 from tocsin_server.core.models import AlertState, Diagnosis, Evidence, Finding, Remedy, Severity
+from tocsin_server.detect.interface.description import RuleInfo, RuleSettings, describe, setting
 from tocsin_server.detect.interface.liveness import Liveness, over, seconds, span
-from tocsin_server.detect.interface.rule import RuleInfo, RuleSettings, describe, setting
 
 
 class Settings(RuleSettings):
