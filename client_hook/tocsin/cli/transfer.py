@@ -55,7 +55,7 @@ def import_(options: argparse.Namespace) -> int:
             print(f"tocsin: There is no file or folder {root}.", file=sys.stderr)
             return 2
     found: list[Outcome] = []
-    empty, notes = list["Path | Address"](), list[Outcome]()
+    notes: list[Outcome] = []
     with progress("Importing", unit="records") as bar, _without_warnings():
         destination = _destination(options, spool=False)
         for root in options.path:
@@ -65,21 +65,27 @@ def import_(options: argparse.Namespace) -> int:
                 if not options.json:
                     bar.print(partial(print_result, outcome.delivered, outcome.text))
             if len(found) == before:
-                empty.append(root)
+                found.append(_nothing_in(root))
+                if not options.json:
+                    bar.print(partial(print_result, False, found[-1].text))
             if skipped:
                 notes.append(Outcome(root, None, skipped_text(root, skipped)))
             if found and found[-1].is_refused and not any(one.delivered for one in found):
                 break
     if not options.json:
-        for line in [*summary(found), *map(_nothing_in, empty)]:
+        for line in summary(found):
             print(line, flush=True)
         for note in notes:
             print_result(None, note.text)
     return _ended(options, [_imported(outcome) for outcome in (*found, *notes)])
 
 
-def _nothing_in(root: Path | Address) -> str:
-    return f"No {'log of a known format' if isinstance(root, Path) else 'run'} in {root}."
+def _nothing_in(root: Path | Address) -> Outcome:
+    from ..importers.folder import nothing_found
+    from .import_logs import Outcome
+
+    text = nothing_found(root) if isinstance(root, Path) else f"{root}: no run in this project"
+    return Outcome(Path(str(root)), False, text)
 
 
 def _place(text: str) -> Path | Address:

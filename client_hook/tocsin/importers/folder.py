@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..core.values import counted
-from . import BROKEN, UnreadableLogError, open_log, trackers
+from . import BROKEN, UnreadableLogError, known_formats, open_log, trackers
 from .formats.key_values import FORMAT as KEY_VALUES
 from .source import UnreadableSource, reason
 from .tracker import Folder, Found, Tracker
@@ -32,6 +32,14 @@ def skipped_text(root: Path, skipped: Sequence[Path]) -> str:
     return f"{root}: {counted(len(skipped), 'file')} skipped, not recognized as training logs: {listed}"
 
 
+def nothing_found(root: Path) -> str:
+    """Return a sentence that says that a folder has no training log, and which kinds are known."""
+    tools = ", ".join(sorted({one.name for one in known_trackers()}))
+    formats = ", ".join(one.name for one in known_formats())
+    where = f"{root}: no training log in this folder or its subfolders"
+    return f"{where}. Known folders: {tools}. Known files: {formats}"
+
+
 @lru_cache(maxsize=1)
 def known_trackers() -> tuple[Tracker, ...]:
     """Return all trackers, in the order in which they are asked."""
@@ -44,7 +52,8 @@ def runs_in(path: Path, skipped: list[Path] | None = None) -> Iterator[Found]:
     """Yield the runs in a file or a folder, sorted by path. Hidden folders and links are not followed.
 
     Files in a folder that are no log are skipped. A file that belongs to a tracker and cannot be read is
-    yielded with the reason, and so is a single file of no known format.
+    yielded with the reason, and so are a folder or a log that cannot be opened and a single file of no known
+    format.
 
     Args:
         path: The file or folder.
@@ -55,13 +64,15 @@ def runs_in(path: Path, skipped: list[Path] | None = None) -> Iterator[Found]:
         found = list(_claimed(Folder(path.parent, frozenset({path.name}), frozenset()))[0])
         yield from found or [_log(path)]
         return
-    for place, folders, files in os.walk(path):
+    denied: list[OSError] = []
+    for place, folders, files in os.walk(path, onerror=denied.append):
         folders.sort()
         folder = Folder(Path(place), frozenset(_visible(files)), frozenset(_visible(folders)))
         found, left = _claimed(folder)
         folders[:] = [name for name in folders if name in left.folders]
         logs = [log for name in sorted(left.files) if (log := _log_in_folder(folder.path / name, skipped))]
         yield from sorted([*found, *logs], key=lambda run: str(run.path))
+    yield from (UnreadableSource(Path(error.filename), reason(error)) for error in denied)
 
 
 def name_in(root: Path, path: Path) -> str:
@@ -101,8 +112,10 @@ def _log_in_folder(path: Path, skipped: list[Path]) -> Found | None:
         return None
     try:
         log = open_log(path)
-    except UnreadableLogError:
+    except UnreadableLogError as error:
         if Path(path.name.removesuffix(".gz")).suffix in MAYBE or "tfevents" in path.name:
+            if isinstance(error.__cause__, PermissionError):
+                return UnreadableSource(path, reason(error.__cause__))
             skipped.append(path)
         return None
     return None if log.format is KEY_VALUES and path.suffix not in LOG_SUFFIXES else log

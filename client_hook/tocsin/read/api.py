@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from ..core.server_choice import reading_token, reading_url
 from ..transport.server_url import parse_target
 from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
+from .errors import TokenError
 from .exchange import Answer, Asking, Found, Request, Streaming, Wait
 from .following import Following
 from .http_transport import HttpTransport
@@ -53,6 +54,16 @@ class Records(Pages[Table]):
         return gathering.table()
 
 
+def _sendable(token: str) -> str:
+    """Return a token that an HTTP header can carry. The error of another one does not show it."""
+    if token.isascii() and token.isprintable() and " " not in token:
+        return token
+    raise TokenError(
+        "The token has a character that no token has, such as a space or a line break inside it. "
+        "Check TOCSIN_TOKEN, token= or --token: it must be one token, without quotes or text around it."
+    )
+
+
 class Connected:
     """What ``Api`` and ``AsyncApi`` share: the server's address and the connections to it."""
 
@@ -66,7 +77,7 @@ class Connected:
     ) -> None:
         target = parse_target(reading_url(url))
         self.url = target.base
-        self._http = HttpTransport(target, reading_token(target.base, token), timeout)
+        self._http = HttpTransport(target, _sendable(reading_token(target.base, token)), timeout)
         self._ask = Operations(target.base, has_token=self._http.has_token, retries=retries)
 
     def __repr__(self) -> str:
@@ -91,6 +102,7 @@ class Api(Connected):
 
     Raises:
         ValueError: ``url`` is not an address.
+        TokenError: The token cannot be one, such as a text of two lines.
         UnreachableError: From each method: the server did not respond. It is a ``ConnectionError``.
         TokenError: From each method: the token is missing, unknown, or may not read. It is a
             ``PermissionError``, and its message names the command that creates a token.
@@ -305,7 +317,7 @@ class Api(Connected):
             run: The run.
             path: The file; it is replaced once the export is complete.
             names: The series; default: all.
-            format: parquet, csv or jsonl; default: the ending of ``path``, else parquet.
+            format: parquet, csv or jsonl; default: the ending of ``path``; parquet if it has none.
         """
         place, form = export_of(path, format)
         self._download(self._done(self._ask.export(run, names, form)), place, None)
@@ -384,17 +396,20 @@ def export_of(path: str | os.PathLike[str], form: str) -> tuple[Path, str]:
     """Return the file and the format of an export.
 
     Raises:
-        ValueError: The format is unknown.
+        ValueError: The format is unknown, or the ending of a file without ``form``.
         IsADirectoryError: It is a folder.
     """
     place = Path(path)
     if place.is_dir():
         raise IsADirectoryError(f"{place} is a folder. Pass the path of a file.")
     ending = place.suffix.lstrip(".").lower()
-    chosen = form or (ending if ending in FORMATS else FORMATS[0])
-    if chosen not in FORMATS:
-        raise ValueError(f"Unknown format {chosen!r}. Use {', '.join(FORMATS)}.")
-    return place, chosen
+    chosen = form or ending or FORMATS[0]
+    if chosen in FORMATS:
+        return place, chosen
+    known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+    if form:
+        raise ValueError(f"Unknown format {form!r}. Use {known}.")
+    raise ValueError(f"{place}: no format has the ending .{ending}. Use {known}, or pass format=.")
 
 
 def written(body: Iterator[bytes], place: Path, advance: Callable[[int], object] | None = None) -> None:

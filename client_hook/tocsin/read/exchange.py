@@ -34,7 +34,7 @@ class Request:
     def target(self) -> str:
         """Path and query of the address."""
         pairs = [(name, _written(value)) for name, value in self.query.items() if value is not None]
-        return API + self.path + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
+        return f"{API}/{self.path.removeprefix('/')}" + (f"?{urlencode(pairs, doseq=True)}" if pairs else "")
 
 
 def _written(value: Any) -> Any:

@@ -226,6 +226,8 @@ class _Parser:
         of_config = name.startswith("config.")
         if sign == "~" and (name in _FIELDS or of_config):
             return self._matching(token, key, wanted)
+        if of_config or name in _NUMBERS:
+            self._check_number(token, key, sign, wanted)
         if of_config:
             return lambda run: _holds(_setting(self._settings.get(run.id), key[7:]), sign, wanted)
         if sign not in ("", "~") and name in _NUMBERS:
@@ -252,6 +254,11 @@ class _Parser:
         if values and sign in (":", "=", "!=") and wanted and not known:
             self._expect(token, f"{name}{sign}{' or '.join([', '.join(values[:-1]), values[-1]])}")
 
+    def _check_number(self, token: _Token, subject: str, sign: str, wanted: str) -> None:
+        """Report an order, such as ``loss<``, whose right-hand side is no number: nothing matches it."""
+        if sign[:1] in ("<", ">") and _number(_INF.sub(r"\1Infinity", wanted)) is None:
+            self._expect(token, f"a number after {subject}{sign}")
+
     def _metric(self, token: _Token, word: str) -> Holds | None:
         """Read a term about a metric; None if it is free text, which may contain =."""
         parts = _METRIC.fullmatch(word)
@@ -265,6 +272,7 @@ class _Parser:
             if sign != "=":
                 self._expect(token, _KNOWN)
             return None
+        self._check_number(token, subject, sign, wanted)
         self.metrics[name] = None
         count = kind[4:] if kind.startswith("mean") else ""
         if count:

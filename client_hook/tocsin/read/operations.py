@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from ..core.values import kind_of
 from .answer_checks import AnswerChecks
 from .answers import Alert, Checkpoints, ConsoleLine, Event, Incident, Run, RunDetail
 from .errors import ApiError, NotFoundError, RejectedError, UnreachableError
@@ -393,6 +394,8 @@ class Operations(AnswerChecks):
     def _of_run(self, run: str | Run, what: str, query: Mapping[str, Any], kind: type[T]) -> Asking[T]:
         """Return what is below the address of a run, which is an id or a name that only one run has."""
         given = run.id if isinstance(run, Run) else run
+        if not isinstance(given, str):
+            raise RejectedError(f"Pass the id or the name of a run, or a Run, not {kind_of(given)}.")
         if not given:
             raise RejectedError("The id or name of a run is empty.")
         asked = Request(f"/runs/{_quoted(given)}{what}", query)

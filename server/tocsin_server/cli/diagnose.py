@@ -111,7 +111,7 @@ def _place(text: str) -> Path | Address:
 def _results(places: list[Path | Address]) -> Iterator[tuple[str, LogResult | None, str]]:
     """Yield path and result of each run, or None and the reason why it cannot be read."""
     from tocsin.importers import UnreadableLogError, UnreadableSource
-    from tocsin.importers.folder import runs_in, skipped_text
+    from tocsin.importers.folder import nothing_found, runs_in, skipped_text
     from tocsin.importers.wandb_cloud import runs_at
     from tocsin_server.offline.replay import evaluate_log
 
@@ -138,9 +138,9 @@ def _results(places: list[Path | Address]) -> Iterator[tuple[str, LogResult | No
                 result.path = _name(source)
                 yield result.path, result, ""
         if is_empty:
-            what = "log of a known format in this folder" if isinstance(path, Path) else "run in this project"
-            yield str(path), None, f"{path}: no {what}"
-        elif skipped and isinstance(path, Path):
+            nothing = nothing_found(path) if isinstance(path, Path) else f"{path}: no run in this project"
+            yield str(path), None, nothing
+        if skipped and isinstance(path, Path):
             print(f"tocsin-server: {skipped_text(path, skipped)}", file=sys.stderr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,6 +115,20 @@ def test_a_folder_is_searched(server: IngestServer, tmp_path: Path) -> None:
     assert [outcome.delivered for outcome in outcomes] == [True, True]
     names = {kept.hellos[0].name for kept in server.writers.values()}
     assert names == {"a/train", "b/train"}
+
+
+def test_a_folder_without_a_log_is_an_error(
+    server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what was searched, and what is known."""
+    (tmp_path / "notes.md").write_text("no log")
+    assert main(["import", "--url", server.url, str(tmp_path)]) == 1
+    line = capsys.readouterr().out
+    assert line.startswith(
+        f"FAIL  {tmp_path}: no training log in this folder or its subfolders. Known folders: Aim,"
+    )
+    assert main(["import", "--json", "--url", server.url, str(tmp_path)]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["ok"] is False
 
 
 def test_several_paths_are_imported_as_a_shell_lists_them(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,8 @@ import pytest
 from torch.utils.tensorboard import SummaryWriter
 
 from tests.import_graph import ROOT
-from tocsin.importers.folder import name_in, runs_in, skipped_text
+from tocsin.importers import known_formats
+from tocsin.importers.folder import known_trackers, name_in, runs_in, skipped_text
 from tocsin.importers.items import LogRecord
 from tocsin.importers.settings_file import scalars
 
@@ -98,6 +102,34 @@ def test_a_damaged_event_file_is_named(tmp_path: Path) -> None:
     skipped: list[Path] = []
     assert list(runs_in(tmp_path, skipped)) == []
     assert [one.name for one in skipped] == ["events.out.tfevents.1.host"]
+
+
+@contextmanager
+def without_root() -> Iterator[None]:
+    """Run as an ordinary user, whom permissions of files stop."""
+    known_trackers()
+    known_formats()
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log and a folder without permission; the others are read."""
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
+    Path("private").mkdir(0)
+    for name, mode in (("denied.csv", 0), ("open.csv", 0o644)):
+        Path(name).write_text("step,loss\n0,1.0\n")
+        Path(name).chmod(mode)
+    with without_root():
+        seen = {str(one.path): getattr(one, "why", "") for one in runs_in(Path("."))}
+    assert seen == {"open.csv": "", "denied.csv": "Permission denied", "private": "Permission denied"}
 
 
 def test_files_that_are_no_training_logs_are_named(tmp_path: Path) -> None:

@@ -228,6 +228,28 @@ def test_a_folder_is_no_file_to_export_to(api: tocsin.Api, trained: str, tmp_pat
         api.export("trained", tmp_path)
 
 
+def test_an_unknown_ending_is_no_export(api: tocsin.Api, trained: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"ending \.xlsx\. Use parquet, csv or jsonl, or pass format="):
+        api.export("trained", tmp_path / "a.xlsx")
+    assert (
+        api.export("trained", tmp_path / "a.dat", "loss", format="csv")
+        .read_text()
+        .startswith("writer,attempt,")
+    )
+
+
+@pytest.mark.parametrize("token", ["tcn_one\ntcn_two", "tcn_\u20ac", "my token"])
+def test_a_token_that_cannot_be_sent_is_not_shown(token: str) -> None:
+    with pytest.raises(PermissionError, match="The token has a character that no token has") as caught:
+        tocsin.Api(token=token)
+    assert token[:4] not in str(caught.value)
+
+
+def test_a_run_that_is_no_text_is_an_error_that_says_how(api: tocsin.Api) -> None:
+    with pytest.raises(ValueError, match="the name of a run, or a Run, not None"):
+        api.run(None)  # type: ignore[arg-type] # a mistake
+
+
 def test_an_unknown_run_is_answered_with_a_similar_one(api: tocsin.Api, trained: str) -> None:
     with pytest.raises(LookupError, match=rf"no run 'traineds' .* Did you mean read/trained \({trained}\)"):
         api.metrics("traineds")

@@ -65,6 +65,8 @@ CASES = (
     "mean10(val_loss)<0.5", "mean10(val_loss)<0.45", "mean20(val_loss)<1", "mean0(val_loss)<1",
     "mean1001(val_loss)<1", "mean1000(gone)<1", "mean(val_loss)<1", "a=val_loss<1", "min(val_loss)=",
     "val_loss~1", 'a"b c', "-(config.lr>1) OR x", "stat:running", "tags:fp16", "h:x", "-proj:a",
+    "loss<", "loss<abc", "-step>=1k", "loss<inf", "val_loss>", "max(val_loss)<high", "val_loss<=1e-3",
+    "config.lr<fast", 'loss<" 1"', "loss<0x10", "attempt>1_000", "loss<NaN", "config.model.name<b",
 )  # fmt: skip
 SCRIPT = """
 import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
@@ -127,6 +129,11 @@ def test_a_problem_is_named_with_its_place() -> None:
             "or a setting, such as config.lr>",
         ),
     ]
+
+
+@pytest.mark.parametrize(("text", "before"), [("loss<", "loss<"), ("a config.lr>=fast", "config.lr>=")])
+def test_an_order_needs_a_number(text: str, before: str) -> None:
+    assert filter_problems(text) == [Problem(text.index(before), len(text), f"a number after {before}")]
 
 
 def test_a_value_that_a_field_never_has_is_named_with_the_possible_ones() -> None:

@@ -75,9 +75,10 @@ def test_a_folder_is_summed_up_and_the_worst_runs_are_explained(tmp_path: Path) 
 
 
 def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
-    """It says which."""
+    """It says which, and what is known."""
     result = CliRunner().invoke(app, ["diagnose", str(tmp_path)])
-    assert (result.exit_code, "no log of a known format" in result.stderr) == (2, True)
+    assert (result.exit_code, f"{tmp_path}: no training log in this folder" in result.stderr) == (2, True)
+    assert "MLflow" in result.stderr
 
 
 def test_the_text_is_a_report_to_paste(broken: Path) -> None:

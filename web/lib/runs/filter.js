@@ -43,6 +43,8 @@ const KNOWN =
   "a field, such as name: or step>, a metric that a run has, such as val_loss<, " +
   "or a setting, such as config.lr>";
 
+const NUMBER = /^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|Infinity)$/;
+
 /** Groups within each other. */
 const DEEPEST = 50;
 /** Letters of a field that a regular expression sees, so that none takes long. */
@@ -253,7 +255,9 @@ class Parser {
       if (name in FIELDS) return (row) => pattern.test(FIELDS[name](row).slice(0, MATCHED));
       return (row) => pattern.test(String(config(row.id, key.slice(7)) ?? "").slice(0, MATCHED));
     }
-    if (name.startsWith("config.")) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
+    const ofConfig = name.startsWith("config.");
+    if (ofConfig || name in NUMBERS) this.#checkNumber(token, key, sign, wanted);
+    if (ofConfig) return (row) => holds(config(row.id, key.slice(7)), sign, wanted);
     if (sign && sign !== "~" && name in NUMBERS) return (row) => holds(NUMBERS[name](row), sign, wanted);
     this.#checkValue(token, name, sign, low);
     if (sign === ":" && name in FIELDS) return (row) => FIELDS[name](row).toLowerCase().includes(low);
@@ -287,6 +291,19 @@ class Parser {
   }
 
   /**
+   * Report an order, such as loss<, whose right-hand side is no number: nothing matches it.
+   *
+   * @param {Token} token
+   * @param {string} subject
+   * @param {string} sign
+   * @param {string} wanted
+   */
+  #checkNumber(token, subject, sign, wanted) {
+    const isOrder = sign.startsWith("<") || sign.startsWith(">");
+    if (isOrder && Number.isNaN(toNumber(wanted))) this.#expect(token, `a number after ${subject}${sign}`);
+  }
+
+  /**
    * Read a term about a metric; null if it is free text, which may contain =.
    *
    * @param {Token} token
@@ -306,6 +323,7 @@ class Parser {
     if (known === undefined) return () => true;
     if (!known && sign !== "=") this.#expect(token, KNOWN);
     if (!known) return null;
+    this.#checkNumber(token, subject, sign, wanted);
     this.metrics.add(name);
     if (!count) return (row) => holds(number(row.metrics?.[name]?.[kind]), sign, wanted);
     this.means.add(`${count}:${name}`);
@@ -350,6 +368,16 @@ const fieldLike = (name) =>
 const deny = (holds) => (row) => !holds(row);
 
 /**
+ * Return a decimal number or an infinity; NaN for any other text.
+ *
+ * @param {string} text
+ */
+function toNumber(text) {
+  const written = text.replace(/^([+-]?)inf$/i, "$1Infinity").trim();
+  return NUMBER.test(written) ? Number(written) : NaN;
+}
+
+/**
  * Compare numbers as numbers, and everything else as text.
  *
  * @param {unknown} value
@@ -361,7 +389,7 @@ function holds(value, sign, wanted) {
   const text = String(value).toLowerCase();
   const want = wanted.toLowerCase();
   const a = Number(value);
-  const b = Number(wanted.replace(/^([+-]?)inf$/i, "$1Infinity"));
+  const b = toNumber(wanted);
   const both = wanted !== "" && !Number.isNaN(a) && !Number.isNaN(b);
   if (sign === ":") return both && typeof value === "number" ? a === b : text.includes(want);
   const same = both ? a === b : text === want;

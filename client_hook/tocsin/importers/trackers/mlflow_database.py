@@ -60,4 +60,4 @@ def _points(path: Path, run: str, has_steps: bool) -> Iterator[Point | Unread]:
         yield point if has_steps else numbered.of(point)
 
 
-TRACKER = Tracker("MLflow database", 2, _find)
+TRACKER = Tracker("MLflow", 2, _find)

@@ -90,4 +90,4 @@ def _point(line: int, name: str, words: list[bytes]) -> Point | None:
     return Point(line, name, float(step), float(numbers[1]), int(numbers[0]) * 1_000_000)
 
 
-TRACKER = Tracker("MLflow files", 3, _find)
+TRACKER = Tracker("MLflow", 3, _find)
