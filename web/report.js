@@ -61,7 +61,7 @@ function drawn(chart, width) {
   const runs = layers.map((own, slot) => ({
     layers: own,
     ink: inkOf(slot),
-    dash: dashOf(slot),
+    dash: dashOf(slot, layers.length),
     line: STEPS,
   }));
   const shown =

@@ -70,6 +70,16 @@ def test_the_tooltip_shows_the_dash_of_a_line(many: Any, visit: Callable[..., An
     assert shown.items() <= tab.page.evaluate(DASHES, "tr[data-run]").items()
 
 
+def test_more_lines_than_styles_are_solid(many: Any, visit: Callable[..., Any]) -> None:
+    """120 runs are drawn as one trace per color, and no line of the table is dashed."""
+    page = visit(many, None).page
+    page.goto(many.base + address())
+    page.wait_for_function(LOSSES, arg=RUNS)
+    page.wait_for_function(f"() => ({GROUP_LINES})() === 10")
+    assert page.evaluate("() => document.querySelector('[data-series=loss] .plot').data.length") < 15
+    assert set(page.evaluate(DASHES, "tr[data-run]").values()) == {None}
+
+
 def test_a_run_that_goes_on_stays_live_among_ended_ones(
     many: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:

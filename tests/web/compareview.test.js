@@ -58,7 +58,7 @@ test("a run keeps its color when others are added or removed", () => {
 test("sixty runs look different, and a comparison is limited", () => {
   const many = Array.from({ length: MOST_RUNS + 5 }, (_, i) => String(i)).reduce(withRun, []);
   assert.equal(many.length, MOST_RUNS);
-  assert.equal(new Set(many.slice(0, 60).map((run) => inkOf(run.slot) + dashOf(run.slot))).size, 60);
+  assert.equal(new Set(many.slice(0, 60).map((run) => inkOf(run.slot) + dashOf(run.slot, 60))).size, 60);
   assert.equal(freeSlot([{ id: "a", slot: 0, hidden: false }]), 1);
   assert.deepEqual(readCompare(writeCompare({ ...readCompare(""), runs: many })).runs, many);
 });

@@ -84,7 +84,10 @@ for (const [kind, matrix] of Object.entries(SEEN)) {
         for (let slot = 1; slot < runs; slot++) {
           const [one, other] = [seen[(slot - 1) % COLORS], seen[slot % COLORS]];
           const apart = Math.hypot(...one.map((v, k) => v - other[k]));
-          assert.ok(apart >= LEAST[kind] || dashOf(slot) !== dashOf(slot - 1), `${runs} runs, ${slot}`);
+          assert.ok(
+            apart >= LEAST[kind] || dashOf(slot, runs) !== dashOf(slot - 1, runs),
+            `${runs} runs, ${slot}`,
+          );
         }
       }
     }
@@ -103,6 +106,11 @@ test("every color of a run has a contrast of 3 to the surface", () => {
 });
 
 test("when the colors are used up, lines have another dash: sixty runs look different", () => {
-  const looks = Array.from({ length: 60 }, (_, slot) => inkOf(slot) + dashOf(slot));
+  const looks = Array.from({ length: 60 }, (_, slot) => inkOf(slot) + dashOf(slot, 60));
   assert.equal(new Set(looks).size, 60);
+});
+
+test("more lines than there are styles are all solid", () => {
+  const dashes = Array.from({ length: 61 }, (_, slot) => dashOf(slot, 61));
+  assert.deepEqual([...new Set(dashes)], [""]);
 });

@@ -170,6 +170,7 @@ export class Comparison {
    * @param {string[]} [also] these runs even if they are hidden
    */
   #overlaid(name, also = []) {
+    const lines = this.#lineCount();
     return this.source
       .view()
       .runs.filter((run) => !run.hidden || also.includes(run.id))
@@ -182,7 +183,7 @@ export class Comparison {
                 id: run.id,
                 layers: this.runs.layers(run.id, name),
                 ink: inkOf(run.slot),
-                dash: dashOf(run.slot),
+                dash: dashOf(run.slot, lines),
                 line,
               },
             ]
@@ -248,7 +249,7 @@ export class Comparison {
       const gathered = groups.map((group) => ({
         group,
         ink: inkOf(group.slot),
-        dash: dashOf(group.slot),
+        dash: dashOf(group.slot, groups.length),
         members: group.runs.flatMap((id) => drawn.get(id) ?? []),
       }));
       return overlayGroups(drawing, gathered, based, band, range, width, wasLog, how);
@@ -277,10 +278,11 @@ export class Comparison {
     const { difference, smooth, smoothing, band } = this.source.view();
     const how = { kind: smoothing, amount: smooth };
     const base = difference ? this.lineOf(String(this.base())) : null;
+    const lines = this.#lineCount();
     const found = this.sums.of(name);
     const means = found.map(({ group, series }) => meanOfSums(group, inkOf(group.slot), series, band));
     const marked = found.flatMap(({ group, series }) => (group.id === base ? [] : [faultsOfSums(series)]));
-    const dashes = new Map(found.map(({ group }) => [group.id, dashOf(group.slot)]));
+    const dashes = new Map(found.map(({ group }) => [group.id, dashOf(group.slot, lines)]));
     return overlayMeans(drawing, means, marked, dashes, base, range, width, wasLog, how);
   }
 
@@ -362,10 +364,19 @@ export class Comparison {
     return group?.name ?? this.members.get(id)?.detail?.name ?? id;
   }
 
-  /** Return the runs with the colors of their lines. */
+  /** Return the runs with the looks of their lines. */
   details() {
     const slots = this.#slots();
-    return this.#detailed().map((run) => ({ ...run, slot: slots?.get(run.id) ?? run.slot }));
+    const lines = this.#lineCount();
+    return this.#detailed().map((run) => {
+      const slot = slots?.get(run.id) ?? run.slot;
+      return { ...run, ink: inkOf(slot), dash: dashOf(slot, lines) };
+    });
+  }
+
+  /** Return how many lines a chart has at most. */
+  #lineCount() {
+    return this.groups()?.length ?? this.source.view().runs.filter((run) => !run.hidden).length;
   }
 
   #detailed() {

@@ -7,7 +7,7 @@ import { reading } from "../lib/charts/series.js";
 import { metricOf } from "../lib/charts/sweep.js";
 import { number } from "../lib/exact.js";
 import { num, pow2 } from "../lib/format.js";
-import { inkOf } from "../lib/views/compareview.js";
+import { dashOf, inkOf } from "../lib/views/compareview.js";
 import { xMetric } from "../lib/views/xaxis.js";
 
 /**
@@ -16,8 +16,9 @@ import { xMetric } from "../lib/views/xaxis.js";
  *   import("../lib/charts/readout.js").Readout }} Shown a series, and how its values are written
  */
 /**
- * @typedef {{ id: string, name: string, project: string, state: string, slot: number, hidden: boolean, gone:
- *   boolean, note: string, alerts: AlertHead[], values: { title: string, text: string }[] }} CompareRow
+ * @typedef {{ id: string, name: string, project: string, state: string, ink: string, dash: string, hidden:
+ *   boolean, gone: boolean, note: string, alerts: AlertHead[], values: { title: string, text: string }[] }}
+ *   CompareRow
  */
 
 /**
@@ -31,14 +32,15 @@ import { xMetric } from "../lib/views/xaxis.js";
 export function rowsOf(data, kinds, x) {
   const news = newsByRun(data);
   const bases = new Map(kinds.map((kind) => [kind, data.baseOf(kind.name)]));
-  return data.details().map(({ id, slot, hidden, detail }) => {
+  return data.details().map(({ id, ink, dash, hidden, detail }) => {
     const member = data.members.get(id);
     return {
       id,
       name: detail?.name ?? id,
       project: detail?.project ?? "",
       state: detail?.state ?? "",
-      slot,
+      ink,
+      dash,
       hidden,
       gone: Boolean(member?.gone),
       note: noteOf(data, id),
@@ -97,12 +99,13 @@ const alertsOf = (detail, news) => [
  */
 export function groupRowsOf(data, kinds) {
   const shown = new Set(data.source.view().runs.flatMap(({ id, hidden }) => (hidden ? [] : [id])));
-  return (data.groups() ?? []).map(({ id, name, slot, runs }) => {
+  return (data.groups() ?? []).map(({ id, name, slot, runs }, _, groups) => {
     const visible = runs.filter((run) => shown.has(run));
     return {
       id,
       name,
-      slot,
+      ink: inkOf(slot),
+      dash: dashOf(slot, groups.length),
       runs: visible.length,
       hidden: runs.length - visible.length,
       failed: visible.filter((run) => data.members.get(run)?.detail?.state === "failed").length,

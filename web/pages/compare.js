@@ -28,14 +28,7 @@ import { keyFactor, zoomCenter, zoomedAt } from "../lib/charts/zoom.js";
 import { counted, dotted } from "../lib/format.js";
 import { outside } from "../lib/root.js";
 import { addressOf, askedIn } from "../lib/route.js";
-import {
-  inkOf,
-  MOST_REPORTED,
-  MOST_RUNS,
-  readCompare,
-  withRun,
-  writeCompare,
-} from "../lib/views/compareview.js";
+import { MOST_REPORTED, MOST_RUNS, readCompare, withRun, writeCompare } from "../lib/views/compareview.js";
 import { COMPARE_LAYOUT } from "../lib/views/comparelayout.js";
 import { CompareBoard } from "../panels/compareboard.js";
 import { isMetric } from "../panels/metric.js";
@@ -289,10 +282,10 @@ class ComparePage {
   /** Draw the charts of the visible runs whose details are loaded. */
   #showRunCharts() {
     const hidden = new Set(this.view.runs.flatMap(({ id, hidden: off }) => (off ? [id] : [])));
-    const runs = this.data.details().flatMap(({ id, slot, detail }) => {
+    const runs = this.data.details().flatMap(({ id, ink, detail }) => {
       if (!detail || hidden.has(id)) return [];
       const { name, config } = detail;
-      return [{ id, name, ink: inkOf(slot), config, metrics: this.numbers.of(id) }];
+      return [{ id, name, ink, config, metrics: this.numbers.of(id) }];
     });
     this.runBoard.show(runs);
     this.media.show(runs.map(({ id, name }) => ({ id, name })));

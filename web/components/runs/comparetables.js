@@ -7,14 +7,14 @@ import { shortened } from "../../lib/flatten.js";
 import { counted, int, powers, ruleTitle } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
-import { stroke } from "./stroke.js";
+import { strokeOf } from "./stroke.js";
 
 /** @typedef {import("../../data/comparisonrows.js").CompareRow} CompareRow */
 /**
  * @typedef {{ show: (id: string) => void, all: (shown: boolean) => void, point: (id: string | null) => void,
  *   pin: (id: string) => void, drop: (id: string) => void }} RunActs
  */
-/** @typedef {{ id: string, slot: number, detail: ComparedRun | null }} Described */
+/** @typedef {{ id: string, ink: string, dash: string, detail: ComparedRun | null }} Described */
 
 /**
  * With more runs than this, each run is a row of the settings table instead of a column, because the table
@@ -184,7 +184,7 @@ function line(row, based, acts) {
       title: row.hidden ? "Show" : "Hide",
       onclick: () => acts.show(row.id),
     },
-    stroke(row.slot),
+    strokeOf(row.ink, row.dash),
   );
   const pin = el(
     "button.btn.bare.basebutton",
@@ -282,7 +282,7 @@ function textOf(detail) {
 export function settingsTable(host, runs, same, toggle, base) {
   const known = runs.filter((run) => run.detail);
   const key = JSON.stringify([
-    known.map(({ id, slot, detail }) => [id, slot, detail && textOf(detail)]),
+    known.map(({ id, ink, dash, detail }) => [id, ink, dash, detail && textOf(detail)]),
     same,
     base,
   ]);
@@ -416,7 +416,7 @@ function aLineARun(runs, rows, base) {
 }
 
 /** @param {Described} run */
-const named = ({ slot, detail }) => [
-  stroke(slot),
+const named = ({ ink, dash, detail }) => [
+  strokeOf(ink, dash),
   el("span.runname", { title: detail?.name }, String(detail?.name)),
 ];

@@ -2,11 +2,11 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { counted, dotted } from "../../lib/format.js";
-import { stroke } from "./stroke.js";
+import { strokeOf } from "./stroke.js";
 
 /**
- * @typedef {{ id: string, name: string, slot: number, runs: number, hidden: number, failed: number,
- *   values: { title: string, text: string, soft: string, bad: string }[] }} GroupRow
+ * @typedef {{ id: string, name: string, ink: string, dash: string, runs: number, hidden: number,
+ *   failed: number, values: { title: string, text: string, soft: string, bad: string }[] }} GroupRow
  */
 
 /** As many groups as the table lists. */
@@ -60,11 +60,11 @@ export class GroupTable {
 }
 
 /** @param {GroupRow} row */
-const line = ({ id, name, slot, runs, hidden, failed, values }) =>
+const line = ({ id, name, ink, dash, runs, hidden, failed, values }) =>
   el(
     "tr",
     { "data-group": id },
-    el("th", { scope: "row" }, stroke(slot), el("span.runname", { title: name }, name)),
+    el("th", { scope: "row" }, strokeOf(ink, dash), el("span.runname", { title: name }, name)),
     el(
       "td.nowrap",
       {},

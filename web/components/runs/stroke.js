@@ -1,16 +1,10 @@
 /** A short line that looks like the line of a run: for tables, legends and tooltips. */
 
 import { svg } from "../../browser/dom.js";
-import { dashOf, inkOf } from "../../lib/views/compareview.js";
 
 /**
- * Return how the line of a run or a group looks.
+ * Return how a line looks.
  *
- * @param {number} slot
- */
-export const stroke = (slot) => strokeOf(inkOf(slot), dashOf(slot));
-
-/**
  * @param {string} ink a design token
  * @param {string} [dash] as plotly takes it
  */

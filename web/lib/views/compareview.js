@@ -38,6 +38,7 @@ export const MOST_LISTED = 1_000;
 /** As many runs as one report file can hold. */
 export const MOST_REPORTED = 200;
 const DASHES = ["", "6px,3px", "2px,2px", "10px,3px,2px,3px", "14px,5px", "10px,3px,2px,3px,2px,3px"];
+const STYLES = COLORS * DASHES.length;
 const ALIGN = ["step", "relative", "wall", "tokens"];
 const GOALS = ["last", "last-high", "min", "max"];
 const MOST_SERIES = 40;
@@ -50,10 +51,15 @@ const MOST_KEYS = 8;
  */
 export const inkOf = (slot) => `--run-${(slot % COLORS) + 1}`;
 /**
+ * Return the dash of a line. With more lines than there are styles, all lines are solid: dashes would not
+ * tell runs apart, and a chart costs as much time as it has styles.
+ *
  * @param {number} slot
+ * @param {number} lines in one chart
  * @returns {string} as plotly takes it
  */
-export const dashOf = (slot) => DASHES[Math.floor(slot / COLORS) % DASHES.length];
+export const dashOf = (slot, lines) =>
+  lines > STYLES ? "" : DASHES[Math.floor(slot / COLORS) % DASHES.length];
 
 /** @param {string | null} text */
 const num = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
