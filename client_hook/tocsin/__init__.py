@@ -8,12 +8,14 @@ is all that a script needs. With ``TOCSIN_DISABLE=1`` every call does nothing, a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from .api.no_run import NoRun as _NoRun  # now, because a later import may fail
 from .core.process_state import active_runs as _live
 from .core.process_state import auto_start as _auto_start
 from .core.process_state import is_disabled
@@ -55,6 +57,10 @@ __all__ = [
 
 _was_called = False
 """Whether ``watch`` was called, or the warning that it was not called was logged."""
+_warned: set[str] = set()
+"""Warnings that were logged."""
+_NOT_IMPORTED = "tocsin cannot be imported: %r. Nothing is recorded; training continues."
+"""A module is imported when it is first needed, which fails if too many files are open."""
 
 
 def watch(
@@ -142,17 +148,14 @@ def _begin(project: str | None, name: str | None, **options: Any) -> Run | NoRun
     """Start a run; import nothing if tocsin is disabled."""
     global _was_called
     _was_called = True
-    if is_disabled():
-        return _no_run(project, name, options.get("config"))
-    from .api.startup import begin
-
-    return begin(project, name=name, **options)
-
-
-def _no_run(project: str | None = None, name: str | None = None, config: Any = None) -> NoRun:
-    from .api.no_run import NoRun
-
-    return NoRun(project or "", name or "", config)
+    if not is_disabled():
+        try:
+            from .api.startup import begin
+        except Exception as error:  # such as too many open files
+            _warn(_NOT_IMPORTED, error)
+        else:
+            return begin(project, name=name, **options)
+    return _NoRun(project or "", name or "", options.get("config"))
 
 
 def init(project: str | None = None, **options: Any) -> Run | NoRun:
@@ -171,11 +174,14 @@ def init(project: str | None = None, **options: Any) -> Run | NoRun:
     """
     if is_disabled():
         return _begin(project, **{"name": None, "config": None, **options})
-    from .api.init import options_of
+    try:
+        from .api.init import options_of
+    except Exception:
+        return watch(project)  # warns
 
     given, is_off = options_of(options, frozenset(watch.__kwdefaults__ or ()))
     if is_off:
-        return _no_run(project, given.get("name"), given.get("config"))
+        return _NoRun(project or "", given.get("name") or "", given.get("config"))
     return watch(project, **given)
 
 
@@ -197,8 +203,11 @@ def watched(project: Any = None, **options: Any) -> Any:
         project: See :func:`watch`.
         options: Further arguments of :func:`watch`.
     """
-    from .core.decoration import within
-
+    try:
+        from .core.decoration import within
+    except Exception as error:
+        _warn(_NOT_IMPORTED, error)
+        return project if callable(project) else lambda function: function
     if callable(project):
         return within(watch, project)
     return functools.partial(within, functools.partial(watch, project, **options))
@@ -264,7 +273,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
     if _auto_start and not _live and name != "run":
         _auto_start[0]()
-    run = _live[-1] if _live else _no_run()
+    run = _live[-1] if _live else _NoRun()
     return run if name == "run" else getattr(run, name)
 
 
@@ -285,8 +294,11 @@ def mirror(*trackers: str, alerts: bool = True, steps: str = "tracker") -> None:
     """
     if is_disabled():
         return
-    from . import mirrors
-
+    try:
+        from . import mirrors
+    except Exception as error:
+        _warn(_NOT_IMPORTED, error)
+        return
     mirrors.mirror(trackers or mirrors.TRACKERS, alerts=alerts, steps=steps)
 
 
@@ -319,13 +331,21 @@ def _warn_unwatched(call: str = "log") -> None:
     global _was_called
     _was_called = True
     if not is_disabled():
-        import logging
-
-        logging.getLogger("tocsin").warning(
+        _warn(
             "tocsin.%s was called before tocsin.watch, so it is not recorded. "
             'Call tocsin.watch("project") first.',
             call,
         )
+
+
+def _warn(text: str, argument: object) -> None:
+    """Log a warning, once for each text."""
+    if text not in _warned:
+        _warned.add(text)
+        with contextlib.suppress(Exception):  # importing it may fail, too
+            import logging
+
+            logging.getLogger("tocsin").warning(text, argument)
 
 
 def _prepare_child() -> None:

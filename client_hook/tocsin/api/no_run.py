@@ -38,16 +38,20 @@ class NoRun:
     @functools.cached_property
     def config(self) -> Any:
         """The configuration, which the script may read and change as usual."""
-        from .facts import Facts
-
-        return Facts(self._given, self._nothing)
+        return self._facts({} if self._given is None else self._given)
 
     @functools.cached_property
     def summary(self) -> Any:
         """Results that are not reported."""
-        from .facts import Facts
+        return self._facts({})
 
-        return Facts({}, self._nothing)
+    def _facts(self, values: Any) -> Any:
+        """Return the values as facts; as they are if that cannot be imported (too many open files)."""
+        try:
+            from .facts import Facts
+        except Exception:
+            return values
+        return Facts(values, self._nothing)
 
     def state_dict(self) -> dict[str, int]:
         """Return a state without steps."""

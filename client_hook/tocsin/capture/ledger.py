@@ -42,7 +42,7 @@ from .optimizer_tracker import (
     fold,
     total_of,
 )
-from .reading import CUDA, capturing, read
+from .reading import CUDA, capturing, read, version_of
 from .restored_steps import steps_of
 from .step_order import begins, count_turn
 from .step_scheduler import StepScheduler, norm_every
@@ -325,7 +325,7 @@ class Ledger:
         else:
             reached, tracker.gradient_version = True, -1
             if tracker.looks or not tracker.user_clips:  # otherwise changes are not looked for
-                tracker.gradient_version, tracker.gradient_id = grad._version, id(grad)
+                tracker.gradient_version, tracker.gradient_id = version_of(grad), id(grad)
         if self.lead is None:
             self.count_backward(reached)
         if not reached:

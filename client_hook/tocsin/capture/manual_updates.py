@@ -27,7 +27,7 @@ from .gradients import own_norm
 from .ledger import MAX_UNASSIGNED, Ledger
 from .live_objects import has_too_many_objects
 from .optimizer_tracker import Loss, OptimizerTracker
-from .reading import CUDA, capturing, differ_later, read
+from .reading import CUDA, capturing, differ_later, read, version_of
 from .staging import DRAIN_S
 
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -81,7 +81,7 @@ class ManualUpdates:
         self._ledger = ledger
         self._refs: list[Any] = []
         self._marks: list[tuple[int, Tensor]] = []
-        self._grads: list[tuple[Any, int]] = []
+        self._grads: list[tuple[int, float]] = []
         self._waiting: deque[Boundary] = deque()
         self._confirmed: list[Boundary] = []
         self._optimizer: ManualUpdate | None = None
@@ -375,7 +375,7 @@ def _mark(probe: Any) -> tuple[int, Tensor]:
     return probe._version, flat[:: max(1, flat.numel() // SAMPLE)][:SAMPLE].clone()
 
 
-def _grad_of(probe: Any) -> tuple[int, int]:
+def _grad_of(probe: Any) -> tuple[int, float]:
     """Return the id of its gradient and its version counter; (0, 0) if it has none."""
     grad = probe.grad
-    return (0, 0) if grad is None else (id(grad), grad._version)
+    return (0, 0) if grad is None else (id(grad), version_of(grad))

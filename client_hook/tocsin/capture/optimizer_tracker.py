@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
-from .reading import sum_of
+from .reading import sum_of, version_of
 
 GROUPS = 64
 """Learning rates of at most this many parameter groups are reported."""
@@ -23,7 +23,7 @@ HAS_LOSS, HAS_NORM, HAS_SCALE, HAS_FOUND_INF, HAS_TIME, HAS_DATA, HAS_SUM = 1, 2
 BEFORE, AFTER, UNKNOWN = "before clipping", "after clipping", "unknown"
 """When a gradient norm was taken. Unknown: the script changed the gradients after the backward."""
 
-Marks = tuple[list[Any], list[int]]
+Marks = tuple[list[Any], list[float]]
 """Gradients of the probes, and their version counters."""
 
 
@@ -139,8 +139,9 @@ class OptimizerTracker:
         self.reported_source: tuple[str, bool, str, Any] | None = None
         self.norm_timing = BEFORE
         """When its own norms are taken; once it is not BEFORE, it stays so."""
-        self.gradient_version = -1
-        """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none."""
+        self.gradient_version: float = -1
+        """Version of the first probe's gradient after the newest backward or unscaling; -1: it had none;
+        NaN: unknown."""
         self.gradient_id = 0
         """id of that gradient: a script may replace it (``p.grad = p.grad * scale``)."""
         self.sample: Sample = {}
@@ -249,18 +250,24 @@ class OptimizerTracker:
     def marks(self) -> Marks:
         """Return the probes' gradients and version counters, to detect whether a backward changes them."""
         grads = [probe.grad for probe in self.probes]
-        return grads, [0 if grad is None else grad._version for grad in grads]
+        try:
+            return grads, [0 if grad is None else grad._version for grad in grads]
+        except RuntimeError:
+            return grads, [0 if grad is None else version_of(grad) for grad in grads]
 
     def is_perturbed(self) -> bool:
         """Return whether the weights changed since the newest backward although nothing has stepped."""
         return bool(self.losses and self.probes) and self.probes[0]._version != self.weights
 
     def changed(self, marks: Marks | None) -> bool:
-        """Return whether any probe's gradient was replaced or changed since ``marks`` (None: no gradient)."""
+        """Return whether any probe's gradient was replaced or changed since ``marks`` (None: no gradient).
+
+        One of inference mode counts as changed, because nothing counts its changes.
+        """
         if marks is None:
             grad = self.probes[0].grad
             if grad is not None:
-                self.gradient_version, self.gradient_id = grad._version, id(grad)
+                self.gradient_version, self.gradient_id = version_of(grad), id(grad)
                 return True
             self.gradient_version = -1
             return self.probes[-1].grad is not None
@@ -268,14 +275,14 @@ class OptimizerTracker:
         grads, versions = marks
         for place, probe in enumerate(self.probes):
             grad = probe.grad
-            if grad is not grads[place] or (grad is not None and grad._version != versions[place]):
+            if grad is not grads[place] or (grad is not None and version_of(grad) != versions[place]):
                 return True
         return False
 
     def note_gradients(self) -> None:
         """Record that the gradients are complete, or were unscaled: later changes are made by the script."""
         grad = self.probes[0].grad if self.probes else None
-        self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (grad._version, id(grad))
+        self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (version_of(grad), id(grad))
 
     def keep_sample(self) -> None:
         """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""
@@ -300,7 +307,9 @@ class OptimizerTracker:
         ):
             return True
         grad = self.probes[0].grad if self.probes and self.gradient_version >= 0 else None
-        return grad is not None and (grad._version != self.gradient_version or id(grad) != self.gradient_id)
+        return grad is not None and (
+            version_of(grad) != self.gradient_version or id(grad) != self.gradient_id
+        )
 
     def _params(self) -> list[Any]:
         optimizer = self.ref()

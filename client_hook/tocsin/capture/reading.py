@@ -13,6 +13,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 import torch
@@ -92,6 +93,14 @@ def _read_tensor(value: Tensor, source: str | None) -> Any:
 def is_on_device(value: Tensor) -> bool:
     """Return whether reading the tensor would make the host wait for a device."""
     return value.is_cuda
+
+
+def version_of(value: Tensor) -> float:
+    """Return the version counter; NaN, which equals no other, for a tensor of inference mode without one."""
+    try:
+        return value._version
+    except RuntimeError:
+        return nan
 
 
 def readable(value: Tensor) -> bool:

@@ -95,7 +95,7 @@ def _remember(scaler: Any, outputs: Any, result: Any) -> None:
         if len(scaled_losses) > REMEMBERED:
             scaled_losses.clear()
         value = read(outputs, "loss")
-        if value is not None:
+        if value is not None and result.requires_grad:
             scaled_losses[id(result)] = (
                 weakref.ref(result),
                 value,
@@ -129,9 +129,9 @@ def scale_of(scaler: Any) -> Any:
         return None
     if scale is _host.tensor and scale._version == _host.version:
         return _host.value
-    if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing():
+    if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing() or scale.is_inference():
         value = read(scale)
-        if type(value) is float and type(scale) is Tensor:
+        if type(value) is float and type(scale) is Tensor and not scale.is_inference():
             _host.tensor, _host.version, _host.value = scale, scale._version, value
         return value
     known = _scales.get(id(scaler))

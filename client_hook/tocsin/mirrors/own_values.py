@@ -23,8 +23,8 @@ class DeviceValue(NamedTuple):
     """A tensor on a device, which is not read here."""
 
     tensor: Any
-    version: int
-    """Counts the changes in place."""
+    version: int | None
+    """Counts the changes in place; None in inference mode, where torch does not count them."""
 
 
 class Waiting(NamedTuple):
@@ -144,7 +144,7 @@ class OwnValues:
         """Record a value that has waited, unless the script has changed its memory since."""
         value = one.value
         if isinstance(value, DeviceValue):
-            if value.tensor._version != value.version:
+            if value.version is not None and value.tensor._version != value.version:
                 return
             value = value.tensor
         self._give(tracker, name, one.at if one.step is None else one.step, value)
@@ -153,7 +153,7 @@ class OwnValues:
 def settled(value: Any) -> Any:
     """Return a value that no longer changes: a float, or a tensor on a device, which is not read."""
     if is_on_device(value):
-        return DeviceValue(value.detach(), value._version)
+        return DeviceValue(value.detach(), None if value.is_inference() else value._version)
     return float(value.item() if hasattr(value, "item") else value)
 
 

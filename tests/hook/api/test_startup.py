@@ -44,6 +44,25 @@ def test_a_watch_that_cannot_begin_says_why(
     run.log(a=1.0)
 
 
+def test_a_first_call_without_free_file_descriptors_does_not_raise() -> None:
+    """The hook imports most of itself at the first call, which then fails. One warning says so."""
+    script = """
+        import logging, os, resource, tocsin
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1,) * 2)
+        logging.basicConfig()
+        run = tocsin.watch("p", config={"lr": 0.5})
+        with tocsin.init("p", id="a") as again:
+            tocsin.mirror("wandb")
+            tocsin.log(loss=run.config["lr"])
+            print(tocsin.watched(lambda: 2)(), type(again).__name__)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["2", "NoRun"]
+    assert done.stderr.count("Too many open files") == 1
+
+
 def test_a_watch_that_fails_half_way_leaves_torch_as_it_was(tmp_path: Path) -> None:
     """A model that cannot be described fails after the patches, which are undone."""
     before = torch.autograd.backward

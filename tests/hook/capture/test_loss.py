@@ -31,6 +31,21 @@ def test_a_gradient_argument_is_part_of_the_objective(net: Any, optimizer: Any) 
     assert outbox.series("loss") == [(0, -float(loss.detach()))]
 
 
+@pytest.mark.parametrize("backwards", [1, 2])
+def test_a_backward_in_inference_mode_counts(net: Any, optimizer: Any, backwards: int) -> None:
+    """Its gradients have no version counter; a second one adds to them in place."""
+    with watched() as (run, outbox):
+        for _ in range(25):
+            loss = net(torch.ones(2)).sum()
+            with torch.inference_mode():
+                for _ in range(backwards):
+                    loss.backward(retain_graph=True)
+            optimizer.step()
+            optimizer.zero_grad()
+    assert outbox.series("loss_n") == [(step, float(backwards)) for step in range(25)]
+    assert run._reporter.errors == 0
+
+
 def test_a_loss_of_shape_one_counts(net: Any, optimizer: Any) -> None:
     """One element is a scalar, whatever its shape."""
     with watched() as (_, outbox):

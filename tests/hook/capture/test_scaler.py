@@ -127,6 +127,15 @@ def test_scaling_a_list_counts_every_loss() -> None:
     assert record["loss_n"] == 2.0
 
 
+def test_a_loss_that_is_scaled_in_inference_mode_is_left_alone() -> None:
+    """It cannot be backpropagated, and neither it nor a scale that is made there has a version counter."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    with watched() as (run, _), torch.inference_mode():
+        assert scaler.scale(torch.ones(())) == 4.0
+        assert scaler.scale(torch.ones(())) == 4.0
+    assert run._reporter.errors == 0
+
+
 def test_a_raising_step_leaves_no_record_and_no_trace() -> None:
     """scaler.step without a scaled loss raises torch's own error; the next steps report as always."""
     net = torch.nn.Linear(4, 1)

@@ -116,12 +116,15 @@ def test_values_of_run_step_and_evaluate_are_own_too() -> None:
     assert [record["step"] for record in outbox.records] == [0, 0]
 
 
-def test_a_value_on_a_device_is_equal_if_it_is_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_inference", [False, True])
+def test_a_value_on_a_device_is_equal_if_it_is_the_same_memory(
+    monkeypatch: pytest.MonkeyPatch, is_inference: bool
+) -> None:
     """It is not read. Here the device is the CPU."""
     monkeypatch.setattr(own_values, "is_on_device", lambda value: isinstance(value, torch.Tensor))
     monkeypatch.setattr(own_values, "is_foreign", lambda value: False)
-    loss = torch.tensor(0.5)
-    with watched() as (run, outbox):
+    with watched() as (run, outbox), torch.inference_mode(is_inference):
+        loss = torch.tensor(0.5)
         run.log(acc=loss, step=0)
         tracked(loss, 0)
         run.log(acc=loss, step=1)
