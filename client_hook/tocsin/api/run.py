@@ -312,11 +312,12 @@ class Run:
         self, method: str, what: str, got: Any, expected: str, result: str = "It is left out."
     ) -> None:
         """Warn about a rejected argument and its type, once each and at most MESSAGES times."""
+        self._warn_once(method, what, f"{what} is {kind_of(got)}, expected {expected}. {result}")
+
+    def _warn_once(self, method: str, what: str, text: str) -> None:
         if (method, what) not in self._refused and len(self._refused) < MESSAGES:
             self._refused.add((method, what))
-            self._reporter.warn(
-                f"tocsin: run.{method}: {what} is {kind_of(got)}, expected {expected}. {result}"
-            )
+            self._reporter.warn(f"tocsin: run.{method}: {text}")
 
     @property
     def counts_by_log(self) -> bool:
@@ -722,13 +723,9 @@ class Run:
         given = severity if level is None else getattr(level, "value", level)
         chosen = SEVERITIES.get(str(given).lower())
         if chosen is None:
-            self._refuse(
-                "alert",
-                f'severity "{given}"',
-                given,
-                '"info", "warning" or "critical"',
-                "The alert is a warning.",
-            )
+            why = f'severity is "{str(given)[:100]}"'
+            expected = '"info", "warning" or "critical"'
+            self._warn_once("alert", why, f"{why}, expected {expected}. The alert is a warning.")
         data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
         self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
 

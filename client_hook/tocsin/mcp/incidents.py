@@ -48,10 +48,18 @@ async def explain(api: Api, wanted: Explain) -> list[str]:
     except ApiError as error:
         if error.status != 404:
             raise
-        return await _run(api, wanted.id)
+        return await _named_run(api, wanted.id)
     if alert["incident"]:
         return await _incident(api, alert["incident"])
     return list(_alert(alert))
+
+
+async def _named_run(api: Api, given: str) -> list[str]:
+    try:
+        return await _run(api, given)
+    except ApiError as error:
+        no_run = "There is no run"
+        raise ApiError(error.status, str(error).replace(no_run, f"{no_run}, incident or alert", 1)) from error
 
 
 async def _run(api: Api, given: str) -> list[str]:
@@ -174,7 +182,13 @@ async def acknowledge(api: Api, wanted: Acknowledge) -> list[str]:
             raise
     else:
         return [f"{_heading(found)}", f"Acknowledged all {counted(found['count'], 'alert')} of the incident."]
-    marks = await api.post(f"/alerts/{named(wanted.id)}/ack", body)
+    try:
+        marks = await api.post(f"/alerts/{named(wanted.id)}/ack", body)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        why = f"There is no incident or alert '{wanted.id[:200]}'. Call explain with the run to see both."
+        raise ApiError(404, why) from error
     return [f"Alert {quoted(marks['id'])}: acknowledged by {quoted(marks['ack']['by'])}."]
 
 

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 SEARCHED = 1000
 """Newest runs among which a name is looked for."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
-Run = Annotated[str, Meta(description="Id of the run, or its name (the newest run of that name).")]
+Run = Annotated[str, Meta(description="Id of the run, its name, or project/name (the newest of that name).")]
 
 
 async def find_run(api: Api, given: str) -> dict[str, Any]:
@@ -32,15 +32,19 @@ async def find_run(api: Api, given: str) -> dict[str, Any]:
 async def ids_of(api: Api, names: Sequence[str]) -> list[str]:
     """Return the id of the newest run of each name. Raises ApiError, with similar names."""
     rows = (await api.get("/runs", {"sparks": "false", "limit": SEARCHED}))["items"]
-    found = {row["name"]: row["id"] for row in reversed(rows)}
+    found = {name: row["id"] for row in reversed(rows) for name in (_full(row), row["name"])}
     for name in names:
         if name not in found:
-            raise ApiError(404, f"There is no run {name[:200]}.{_hint(name, rows)}")
+            raise ApiError(404, f"There is no run '{name[:200]}'.{_hint(name, rows)}")
     return [found[name] for name in names]
 
 
+def _full(row: Row) -> str:
+    return f"{row['project']}/{row['name']}"
+
+
 def _hint(given: str, rows: Sequence[Row]) -> str:
-    known = [name for row in rows for name in (row["id"], row["name"])]
+    known = [name for row in rows for name in ((_full(row),) if "/" in given else (row["id"], row["name"]))]
     near = difflib.get_close_matches(given, list(dict.fromkeys(known)), 3)
     return f" Did you mean {' or '.join(near)}?" if near else " Call list_runs to see all runs."
 

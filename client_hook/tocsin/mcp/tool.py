@@ -50,7 +50,12 @@ class Tool:
             given = msgspec.convert(dict(arguments), self.arguments, strict=False)
         except msgspec.ValidationError as error:
             text = str(error).replace("`$.", "`").replace("`$`", "the arguments")
-            return answer([f"The arguments of {self.name} are invalid.", *block(text)]), True
+            known = [
+                f"{name} (required)" if name in self.schema.get("required", ()) else name
+                for name in self.schema["properties"]
+            ]
+            lines = [f"The arguments of {self.name} are invalid. It takes {', '.join(known)}.", *block(text)]
+            return answer(lines), True
         try:
             return answer(await self.run(api, given)), False
         except ApiError as error:

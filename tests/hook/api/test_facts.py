@@ -101,4 +101,5 @@ def test_an_unknown_severity_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
     with watched() as (run, outbox):
         run.alert("odd", severity="huge")
         assert outbox.events("alert")[0]["severity"] == "warning"
-    assert 'expected "info", "warning" or "critical". The alert is a warning.' in caplog.text
+    expected = 'expected "info", "warning" or "critical". The alert is a warning.'
+    assert f'tocsin: run.alert: severity is "huge", {expected}' in caplog.text

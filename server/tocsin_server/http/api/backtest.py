@@ -121,7 +121,11 @@ def backtest(request: Request, order: BacktestRequest, _identity: Reader) -> Exa
     """Evaluate a rule on stored runs. Nothing is stored, and no notification is sent."""
     reader = services_of(request).reader
     if (order.rule is None) == (order.draft is None):
-        detail = "Pass either rule or draft, not both."
+        detail = (
+            "Pass the id of a built-in rule as rule, or a custom rule as draft."
+            if order.rule is None
+            else "Pass either rule or draft, not both."
+        )
         raise Problem(
             422, subject="body", expected="either rule or draft", got="both or neither", detail=detail
         )
@@ -199,7 +203,7 @@ def _runs_for(reader: StoreReader, order: BacktestRequest, rule: threshold.Custo
 
 def _runs(reader: StoreReader, order: BacktestRequest) -> list[StoredRun]:
     if bool(order.runs) == (order.project is not None):
-        detail = "Pass either runs or a project, not both."
+        detail = "Pass either runs or a project, not both." if order.runs else "Pass runs, or a project."
         raise Problem(
             422, subject="body", expected="either runs or a project", got="both or neither", detail=detail
         )

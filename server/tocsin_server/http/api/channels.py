@@ -19,6 +19,7 @@ from tocsin_server.core.responses import ExactJSON, Problem, shortened
 from tocsin_server.delivery.service import FAILED_NS
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Admin, Reader
+from tocsin_server.http.api.query import one_of
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
@@ -216,7 +217,7 @@ async def _read(
     """
     kind = kinds().get(kind_id)
     if kind is None:
-        raise Problem(422, subject="kind", expected=" or ".join(kinds()), got=kind_id)
+        raise Problem(422, subject="kind", expected=one_of(kinds()), got=kind_id)
     private = services.settings.notify_private_addresses
     try:
         return await asyncio.to_thread(kind.read, given, before, private=private)

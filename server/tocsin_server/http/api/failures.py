@@ -88,7 +88,9 @@ def _invalid(where: str, first: dict[str, Any]) -> Problem:
 def on_field(_request: Request, error: Exception) -> Response:
     """Return the field of a document that is invalid."""
     assert isinstance(error, FieldError)
-    return problem_response(Problem(422, subject=error.field, expected=error.expected, got=error.got))
+    return problem_response(
+        Problem(422, subject=error.field, expected=error.expected, got="" if error.got is None else error.got)
+    )
 
 
 def on_database(request: Request, error: Exception) -> Response:
@@ -117,6 +119,12 @@ def on_database(request: Request, error: Exception) -> Response:
 PHRASES = {
     "Input should be less than or equal to ": "at most ",
     "Input should be greater than or equal to ": "at least ",
+    "Input should be a valid string": "text",
+    "Input should be a valid list": "a list",
+    "Input should be a valid integer": "a whole number",
+    "Input should be a valid number": "a number",
+    "Input should be a valid boolean": "true or false",
+    "Input should be a valid dictionary": "an object",
     "Input should be ": "",
     "Value error, ": "",
     "String should have ": "a text with ",
@@ -138,7 +146,8 @@ def _expected(message: str) -> str:
     """Return what Pydantic's message expects: "Input should be X" becomes "X"."""
     for start, phrase in PHRASES.items():
         if message.startswith(start):
-            return phrase + message.removeprefix(start).partition(" after validation")[0]
+            rest = message.removeprefix(start).partition(" after validation")[0]
+            return phrase if start.startswith("Input should be a valid ") else phrase + rest.replace("'", "")
     return message
 
 

@@ -71,6 +71,12 @@ def some_of(known: Iterable[str]) -> Any:
     return Query(description="One or several, comma separated.", json_schema_extra=extra)
 
 
+def one_of(values: Iterable[str]) -> str:
+    """Return values as text: ``a, b or c``."""
+    *others, last = values
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | None:
     """Return the values of a comma-separated parameter, or None for all.
 
@@ -82,7 +88,7 @@ def chosen(name: str, given: str | None, known: Iterable[str]) -> list[str] | No
     values, possible = given.split(","), list(known)
     for value in values:
         if value not in possible:
-            raise Problem(422, subject=name, expected=" or ".join(possible), got=value)
+            raise Problem(422, subject=name, expected=one_of(possible), got=value)
     return values
 
 

@@ -15,6 +15,7 @@ from tocsin_server.runs.validation.names import PLAIN_NAME, is_name, shown
 
 MOST_SENTENCES = 8
 """Rejections reported per message; the last one counts the others."""
+_NAME = PLAIN_NAME.partition("{")[0]
 SHORT = 64
 """Up to this many numbers, a plain loop is faster than NumPy."""
 
@@ -141,7 +142,9 @@ def _too_many(left_out: list[str], limits: Limits, seq: int) -> Refused:
 
 
 def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str) -> Refused:
-    if isinstance(body, Sparse):
+    if expected.startswith(_NAME):
+        got = shown(name)
+    elif isinstance(body, Sparse):
         got = f"{shown(name)} with {len(body.at)} bytes of at, {len(body.v)} of v, n {message.n}"
     else:
         got = f"{shown(name)} of {len(body)} bytes, n {message.n}"
@@ -151,7 +154,7 @@ def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str
 def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None) -> Column | str:
     """Return the column, or what was expected. ``name_bytes`` is None for a known name."""
     if name_bytes is not None and not is_name(name, name_bytes):
-        return f"series: {PLAIN_NAME.format(name_bytes)}"
+        return PLAIN_NAME.format(name_bytes)
     if isinstance(body, bytes):
         return Column(np.frombuffer(body, "<f8")) if len(body) == 8 * n else f"f64le[n], {8 * n} bytes"
     if len(body.at) % 4 or len(body.v) != 2 * len(body.at):

@@ -6,7 +6,30 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import Connection
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"runs": 5}, "runs: expected a list, got 5"),
+        ({"runs": ["x"]}, "runs.0: expected an object, got x"),
+        ({"runs": [{"id": 5}]}, "runs.0.id: expected text, got 5"),
+        (
+            {"runs": [{"id": "x"}], "names": ["loss"], "buckets": "x"},
+            "buckets: expected a whole number, got x",
+        ),
+    ],
+)
+def test_a_wrong_type_is_named_as_json_has_it(server: Any, body: dict[str, Any], detail: str) -> None:
+    answer = httpx.post(f"{server.base}/api/v1/compare", json=body, headers=server.headers)
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+
+
+def test_possible_values_are_listed(server: Any) -> None:
+    answer = httpx.get(f"{server.base}/api/v1/alerts?severity=bad", headers=server.headers)
+    assert answer.json()["detail"] == "severity: expected info, warning or critical, got bad"
 
 
 def fill_disk(connection: Connection) -> None:

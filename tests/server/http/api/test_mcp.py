@@ -268,6 +268,36 @@ def test_unknown_arguments_are_named(agent: Agent) -> None:
     assert "unknown field `nme`" in agent.error("list_runs", nme="x")
 
 
+def test_invalid_arguments_are_answered_with_the_known_ones(agent: Agent) -> None:
+    known = "It takes run (required), series, first_step, last_step, points."
+    assert known in agent.error("read_series", run="r", names=["loss"])
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "Pass the id of a built-in rule as rule, or a custom rule as draft."),
+        ({"rule": "loss-spike"}, "Pass runs, or a project."),
+        (
+            {"draft": {"series": "loss"}, "project": "p"},
+            "comparison: expected one of <, <=, >, >=, ==, !=, got nothing",
+        ),
+    ],
+)
+def test_a_test_of_a_rule_says_what_is_missing(agent: Agent, given: dict[str, Any], text: str) -> None:
+    assert text in agent.error("backtest_rule", **given)
+
+
+def test_a_run_is_found_by_project_and_name(diverged: Trainer, agent: Agent) -> None:
+    assert f'run "{diverged.run}"' in agent.call("explain", id="p/diverged")
+
+
+def test_an_unknown_id_is_named_for_what_it_can_be(server: Any, agent: Agent) -> None:
+    assert "no run, incident or alert 'zzz'" in agent.error("explain", id="zzz")
+    writer = Agent(server, token(server, "write"))
+    assert "no incident or alert 'zzz'" in writer.error("acknowledge", id="zzz")
+
+
 def test_there_is_no_stream_to_get(server: Any) -> None:
     assert httpx.get(f"{server.base}/mcp", headers=server.headers).status_code == 405
 
