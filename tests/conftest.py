@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -224,7 +223,7 @@ class Tower:
         return found
 
     @contextlib.contextmanager
-    def training(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    def training(self, *command: str) -> Iterator[fork_server.Process]:
         """Run ``python COMMAND`` with the hook's variables set and its output discarded; stop it after the
         block."""
         own = {
@@ -232,8 +231,10 @@ class Tower:
             "TOCSIN_TOKEN": self.token,
             "TOCSIN_SPOOL_DIR": str(self.directory / "spool"),
         }
-        line = [sys.executable, *command]
-        with subprocess.Popen(line, env=os.environ | own, stdout=subprocess.DEVNULL) as process:
+        with (
+            Path(os.devnull).open("wb") as nowhere,
+            fork_server.train(*command, env=os.environ | own, stdout=nowhere.fileno(), stderr=2) as process,
+        ):
             try:
                 yield process
             finally:

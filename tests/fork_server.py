@@ -1,7 +1,8 @@
-"""Start ``tocsin-server`` processes by forking one that has imported it, which saves a second of CPU each.
+"""Start ``tocsin-server`` and trainings by forking a process that has imported the server, or torch.
 
-They are real processes: a test can kill, stop and inspect them by their pid. tests/server/cli and
-tests/packaging start the command as a user does.
+That saves a second of CPU for each server, and two to four for each training. They are real processes: a test
+can kill, stop and inspect them by their pid. tests/server/cli and tests/packaging start the command as a user
+does; tests/hook/auto, tests/hook/api and tests/hook/lifecycle start trainings as a user does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import signal
 import socket
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -27,15 +30,17 @@ from typing import IO, Any
 COMMAND = [sys.executable, "-m", "tocsin_server"]
 MOST_BYTES = 1 << 20
 KILLED = -signal.SIGKILL
+SERVER, TORCH = "server", "torch"
+"""What the process that forks has imported."""
 _serving = False
-_server: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
+_forking: dict[str, tuple[socket.socket, subprocess.Popen[bytes]]] = {}
 _asking = threading.Lock()
 
 
 class ForkedProcess:
-    """The part of ``subprocess.Popen`` that the tests use. ``stdout`` is a pipe of bytes."""
+    """The part of ``subprocess.Popen`` that the tests use. ``stdout`` is a pipe of bytes, or None."""
 
-    def __init__(self, pid: int, status: socket.socket, stdout: IO[bytes]) -> None:
+    def __init__(self, pid: int, status: socket.socket, stdout: IO[bytes] | None) -> None:
         self.pid = pid
         self.stdout = stdout
         self.returncode: int | None = None
@@ -48,7 +53,8 @@ class ForkedProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stdout.close()
+        if self.stdout is not None:
+            self.stdout.close()
         self.wait()
 
     def poll(self) -> int | None:
@@ -91,18 +97,17 @@ Process = ForkedProcess | subprocess.Popen[bytes]
 
 @contextlib.contextmanager
 def serving() -> Iterator[None]:
-    """Let ``start`` fork during the block. The process that forks starts with the first call."""
-    global _serving, _server
+    """Let ``start`` and ``train`` fork during the block. What forks starts with the first call."""
+    global _serving
     _serving = True
     try:
         yield
     finally:
         _serving = False
-        if _server is not None:
-            asked, process = _server
+        for asked, process in _forking.values():
             asked.close()
             process.wait()
-            _server = None
+        _forking.clear()
 
 
 def start(
@@ -117,41 +122,66 @@ def start(
             [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=stderr, env=env, cwd=cwd
         )
     reading, writing = os.pipe()
-    status, status_pipe = socket.socketpair()
+    try:
+        errors = writing if stderr == subprocess.STDOUT else stderr
+        return _forked(SERVER, arguments, env, cwd, (writing, errors), os.fdopen(reading, "rb"))
+    finally:
+        os.close(writing)
+
+
+def train(*command: str, env: dict[str, str], stdout: int, stderr: int) -> Process:
+    """Run ``python COMMAND`` with its output in two file descriptors: forked if during ``serving``.
+
+    The command is a script, ``-c`` or ``-m``, without options of Python before it. torch is imported, with
+    what it imports for the first optimizer.
+    """
+    if not _serving:
+        return subprocess.Popen([sys.executable, *command], env=env, stdout=stdout, stderr=stderr)
+    return _forked(TORCH, command, env, None, (stdout, stderr), None)
+
+
+def _forked(
+    imported: str,
+    arguments: tuple[str, ...],
+    env: dict[str, str] | None,
+    cwd: Path | None,
+    outputs: tuple[int, int],
+    stdout: IO[bytes] | None,
+) -> ForkedProcess:
     request = {
         "arguments": arguments,
         "env": dict(os.environ) if env is None else env,
         "cwd": str(cwd or Path.cwd()),
     }
-    descriptors = [writing, writing if stderr == subprocess.STDOUT else stderr, status_pipe.fileno()]
-    try:
-        with status_pipe, _asking:
-            asked = _started()
-            socket.send_fds(asked, [json.dumps(request).encode()], descriptors)
-            pid = int(asked.recv(16))
-    finally:
-        os.close(writing)
-    return ForkedProcess(pid, status, os.fdopen(reading, "rb"))
+    status, status_pipe = socket.socketpair()
+    with status_pipe, _asking:
+        asked = _started(imported)
+        socket.send_fds(asked, [json.dumps(request).encode()], [*outputs, status_pipe.fileno()])
+        return ForkedProcess(int(asked.recv(16)), status, stdout)
 
 
-def _started() -> socket.socket:
-    global _server
-    if _server is None:
+def _started(imported: str) -> socket.socket:
+    if imported not in _forking:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
         with theirs:
-            command = [sys.executable, "-P", __file__, str(theirs.fileno())]
-            _server = ours, subprocess.Popen(command, pass_fds=[theirs.fileno()])
-    return _server[0]
+            command = [sys.executable, "-P", __file__, str(theirs.fileno()), imported]
+            _forking[imported] = ours, subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    return _forking[imported][0]
 
 
 # In the process that forks
 
 
-def _imported() -> None:
+def _import_torch() -> None:
+    """Import torch, and what it imports for the first optimizer."""
+    for name in ("torch", "torch._dynamo"):
+        importlib.import_module(name)
+
+
+def _import_server() -> None:
     """Import the whole server, except the demo, which would import torch."""
-    gc.disable()  # which would search the imported modules over and over
     import tocsin_server
 
     for module in pkgutil.walk_packages(tocsin_server.__path__, "tocsin_server."):
@@ -163,9 +193,6 @@ def _imported() -> None:
             importlib.import_module(name)
     plotlyjs = importlib.import_module("tocsin_server.http.plotlyjs")
     assert plotlyjs.installed().script_gzipped, "compressed here once, not in every server"
-    gc.collect()
-    gc.freeze()
-    gc.enable()
 
 
 def _serve(asked: socket.socket) -> list[str]:
@@ -225,14 +252,51 @@ def _become(request: dict[str, Any], out: int, err: int) -> list[str]:
     return list(request["arguments"])
 
 
-def _main() -> None:
-    _imported()
-    import tocsin_server.cli.main as command
-
-    arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
+def _run_server(arguments: list[str]) -> None:
+    command = importlib.import_module("tocsin_server.cli.main")
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.argv[:] = ["tocsin-server", *arguments]
     command.main()
+
+
+def _run_python(command: list[str]) -> None:
+    """Do what ``python COMMAND`` does."""
+    sys.orig_argv = [sys.executable, *command]
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if command[0] == "-m":
+        sys.path.insert(0, str(Path.cwd()))
+        sys.argv[:] = command[1:]
+        runpy._run_module_as_main(command[1])  # type: ignore[attr-defined]
+        return
+    if command[0] == "-c":
+        file, text = "<string>", command[1]
+        sys.path.insert(0, "")
+        sys.argv[:] = ["-c", *command[2:]]
+    else:
+        file = main.__file__ = command[0]
+        text = Path(file).read_text("utf-8")
+        sys.path.insert(0, str(Path(file).parent))
+        sys.argv[:] = command
+    try:
+        exec(compile(text, file, "exec"), main.__dict__)
+    except Exception as error:  # noqa: BLE001 - of the command, reported without the frame of this function
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+        sys.excepthook(type(error), error, error.__traceback__)
+        raise SystemExit(1) from None
+
+
+def _main() -> None:
+    imports, run = {
+        SERVER: (_import_server, _run_server),
+        TORCH: (_import_torch, _run_python),
+    }[sys.argv[2]]
+    gc.disable()  # which would search the imported modules over and over
+    imports()
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    run(_serve(socket.socket(fileno=int(sys.argv[1]))))
 
 
 if __name__ == "__main__":

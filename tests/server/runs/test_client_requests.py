@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import fork_server
 from tocsin.protocol import Hello, Request, WriterId
 from tocsin_server.core.models import Alert, AlertState, Diagnosis, Severity, Transition, Writer
 from tocsin_server.runs import client_requests
@@ -261,10 +260,14 @@ def _environ(server: Any, tmp_path: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **own, "OMP_NUM_THREADS": "1", **more}
 
 
+def _train(code: str, environ: dict[str, str]) -> fork_server.Process:
+    return fork_server.train("-c", code, env=environ, stdout=1, stderr=2)
+
+
 def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: Path) -> None:
     """A real loop, server and alert: the request is carried out, and the script leaves its loop."""
     code = SINGLE.replace("NAME", repr("single"))
-    subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
+    assert _train(code, _environ(server, tmp_path)).wait(120) == 0
     events = _events(server, "single")
     assert _outcomes(events, "checkpoint") == [(0, "asked"), (0, "done")]
     assert _outcomes(events, "stop") == [(0, "asked"), (0, "requested")]
@@ -276,7 +279,7 @@ def test_a_training_saves_and_stops_when_its_loss_is_nan(server: Any, tmp_path: 
 def test_an_alert_returns_to_its_training_process(server: Any, tmp_path: Path) -> None:
     """Those it subscribed to, within the optimizer's step on the main thread, however much is logged."""
     code = HEARING.replace("NAME", repr("hearing"))
-    subprocess.run([sys.executable, "-c", code], env=_environ(server, tmp_path), check=True, timeout=120)
+    assert _train(code, _environ(server, tmp_path)).wait(120) == 0
     (received,) = [event["data"] for event in _events(server, "hearing") if event["kind"] == "handled"]
     assert received.pop("remedy")
     assert received == {"rule": "nonfinite-loss", "onset": 40, "doing": "step", "main": True}
@@ -293,12 +296,7 @@ def test_two_ranks_save_and_stop_at_one_step(server: Any, tmp_path: Path) -> Non
         "TORCHELASTIC_RUN_ID": f"t{time.time_ns()}",
     }
     code = SEVERAL.replace("NAME", repr("several"))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=_environ(server, tmp_path, RANK=str(rank), **shared)
-        )
-        for rank in range(2)
-    ]
+    processes = [_train(code, _environ(server, tmp_path, RANK=str(rank), **shared)) for rank in range(2)]
     try:
         assert [process.wait(120) for process in processes] == [0, 0]
     finally:
