@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.handshake import RunInfo, versions
+from ..lifecycle.child_processes import keep_own_rank
 from ..lifecycle.import_hook import when_imported
 from .reporter import RunReporter
 from .run import Run
@@ -76,7 +77,8 @@ def attach_late(run: Run, reporter: RunReporter, run_info: RunInfo, **options: A
     try:
         run.captured_by(attach(reporter, run_info, **options))
         if reporter.has_started:
-            reporter.on_start()
+            for begin in reporter.on_start:
+                begin()
     except Exception as error:
         reporter.detach()
         reporter.report_error("attach", error)
@@ -104,6 +106,9 @@ def follow_torch(
     def share_with_children() -> None:
         if share is not None:
             reporter.on_off.append(share())
+            if reporter.has_started:
+                keep_own_rank()
+            reporter.on_start.append(keep_own_rank)
 
     def torch_imported() -> None:
         attach_late(run, reporter, run_info, **capture)

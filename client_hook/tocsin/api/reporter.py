@@ -77,8 +77,8 @@ class RunReporter:
         """Called at the end of the run, after the last record."""
         self.on_closed: list[Callable[[], None]] = []
         """Called at the end of the run, after delivery."""
-        self.on_start: Callable[[], None] = lambda: None
-        """Called once, just before delivery starts."""
+        self.on_start: list[Callable[[], None]] = []
+        """Called just before delivery starts."""
         self.on_names: Callable[[], None] = lambda: None
         """Called when a record may have new names."""
         self.redact = Redactor()
@@ -338,10 +338,7 @@ class RunReporter:
         if not self._started and not self.off:
             self._started = True
             self._choose()
-            try:
-                self.on_start()
-            except Exception as error:
-                self.report_error("start", error)
+            self._call("start", *self.on_start)
             self.sender.start()
 
     def _first(self, item: Item, may_wait: bool = False) -> None:
@@ -399,17 +396,17 @@ class RunReporter:
     def close(self, state: str, error: dict[str, Any] | None) -> None:
         """Deliver what still waits for a device, then everything else and the end of the run."""
         self.state, self.error = state, error
-        self._call(*self.on_end, self._drain, *self.on_close, self.put_later_events)
+        self._call("end", *self.on_end, self._drain, *self.on_close, self.put_later_events)
         self.discard()
         self.sender.close(state=state, error=error)
-        self._call(*self.on_closed)
+        self._call("end", *self.on_closed)
 
-    def _call(self, *calls: Callable[[], None]) -> None:
+    def _call(self, where: str, *calls: Callable[[], None]) -> None:
         for one in calls:
             try:
                 one()
             except Exception as problem:
-                self.report_error("end", problem)
+                self.report_error(where, problem)
 
 
 def _on_device(value: Any) -> bool:

@@ -32,7 +32,7 @@ class Describer:
         """Names of the optimizers, and the number of named scalers, at the newest description."""
         self._left = AGAIN
         self.described = self.describe()
-        reporter.on_start = self.at_start
+        reporter.on_start.append(self.at_start)
         reporter.on_names = self.met
 
     def describe(self) -> Any:

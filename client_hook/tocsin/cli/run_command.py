@@ -10,8 +10,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from . import enable
+
 SITE = Path(__file__).resolve().parents[1] / "auto" / "site"
 """Folder with the module that Python imports at startup."""
+WARNING = "tocsin: nothing will be recorded, because Python does not load the hook with {}. {}"
+WAYS = {
+    "-I": "Run `tocsin enable` in its environment first, or leave out the option.",
+    "-E": "Run `tocsin enable` in its environment first, or leave out the option.",
+    "-S": "Call tocsin.watch in the script, or leave out the option.",
+}
+"""Options of Python without which it loads the hook -> what to do."""
+LONG = "--check-hash-based-pycs"
+"""The one long option of Python with a value."""
+WITH_VALUE = "cmWX"
+"""Options of Python whose value follows; ``-c`` and ``-m`` are the last ones."""
 
 
 def replace_process(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
@@ -27,6 +40,8 @@ def replace_process(command: Sequence[str], environ: Mapping[str, str]) -> NoRet
     """
     if not command:
         raise ValueError("No command was given. For example: tocsin run python train.py")
+    if flag := _isolation(command):
+        print(WARNING.format(flag, WAYS[flag]), file=sys.stderr, flush=True)
     program, *arguments = _python(command)
     environ = {**environ, **watched(environ)}
     try:
@@ -47,6 +62,34 @@ def watched(environ: Mapping[str, str]) -> dict[str, str]:
     given = environ.get("PYTHONPATH", "")
     others = [one for one in given.split(os.pathsep) if one != str(SITE)] if given else []
     return {"TOCSIN_AUTO": "1", "PYTHONPATH": os.pathsep.join([str(SITE), *others])}
+
+
+def _isolation(command: Sequence[str]) -> str:
+    """Return the option of a Python command with which Python does not load the hook, or an empty text."""
+    program, *arguments = command
+    if not Path(program).name.startswith(("python", "pypy")):
+        return ""
+    found = _flags(arguments)
+    if "S" in found:
+        return "-S"
+    flag = next((f"-{one}" for one in "IE" if one in found), "")
+    return "" if flag and (enable.installed_in() / enable.FILE).exists() else flag
+
+
+def _flags(arguments: Sequence[str]) -> str:
+    """Return the letters of Python's own options without a value, before the script."""
+    found, waiting = "", list(arguments)
+    while waiting and waiting[0].startswith("-") and waiting[0] not in ("-", "--"):
+        option = waiting.pop(0)
+        if option.startswith("--"):
+            del waiting[: option == LONG]
+            continue
+        place = next((k for k, one in enumerate(option) if one in WITH_VALUE), len(option))
+        found += option[1:place]
+        if option[place : place + 1] in ("c", "m"):
+            break
+        del waiting[: place == len(option) - 1]
+    return found
 
 
 def _python(command: Sequence[str]) -> list[str]:

@@ -48,7 +48,7 @@ def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Be
     who = {name: getattr(identity, name) for name in ("run", "launch", "restarts", "ordinal", "host")}
     mine = {name: value if _is_plain(value) else str(value) for name, value in options.items()}
     mine |= {name: getattr(run_info, name) for name in _RUN_FIELDS}
-    mine["identity"] = {**who, "attempt": identity.writer.attempt}
+    mine["identity"] = {**who, "attempt": identity.writer.attempt, "first_rank": 0}
     carried[KEY] = mine
 
     def undo() -> None:
@@ -56,6 +56,13 @@ def share_with_children(run_info: RunInfo, options: Mapping[str, Any], begin: Be
             del carried[KEY]
 
     return undo
+
+
+def keep_own_rank() -> None:
+    """Give the next children other ranks than 0, which is this process's own, because it reports records."""
+    shared = (_process_config() or {}).get(KEY)
+    if shared is not None:
+        shared["identity"]["first_rank"] = 1
 
 
 def wait_for_training(begin: Begin) -> None:
@@ -95,7 +102,8 @@ def has_children() -> bool:
 def child_identity(shared: Mapping[str, Any], project: str, name: str) -> Identity:
     """Return the identity of this child, a writer of the parent's attempt.
 
-    Its rank is its position among the parent's children until torch's process group is initialized.
+    Until torch's process group is initialized, its rank is its position among the parent's children, after
+    the parent's own rank if that reports records. Children of children have ranks from 100.
 
     Args:
         shared: Data that the parent passed to its children.
@@ -106,7 +114,9 @@ def child_identity(shared: Mapping[str, Any], project: str, name: str) -> Identi
 
     who = dict(shared)
     place = sys.modules["multiprocessing.process"].current_process()._identity
-    writer = writer_id(who.pop("attempt"), max(place[-1] - 1, 0) if place else 0)
+    position = sum(one * 100**level for level, one in enumerate(place)) - 1
+    rank = who.pop("first_rank") + max(position, 0)
+    writer = writer_id(who.pop("attempt"), rank)
     return Identity(writer=writer, world_size=1, rendezvous="", project=project, name=name, **who)
 
 

@@ -305,6 +305,24 @@ def test_a_script_without_an_interpreter_line_is_run_as_in_a_shell(
     assert execute(*RUN, folder + name).stdout == "trained\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        (["-I"], "tocsin enable"),
+        (["-W", "ignore", "-uE"], "tocsin enable"),
+        (["-IS"], "tocsin.watch"),
+        (["-X", "dev", "-Werror"], ""),
+    ],
+)
+def test_an_option_without_the_hook_is_warned_of(options: list[str], warned: str) -> None:
+    """Python then does not load it; the command runs as it is."""
+    command = ["-m", "tocsin.cli", "run", sys.executable, *options, "-c", "print('-I')", "-S"]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    assert done.stdout == "-I\n"
+    assert warned in done.stderr
+    assert bool(done.stderr) == bool(warned)
+
+
 def test_a_signal_ends_the_command_itself() -> None:
     """There is no process in between that could swallow it."""
     assert execute(*RUN, "sh", "-c", "kill -TERM $$").returncode == -15

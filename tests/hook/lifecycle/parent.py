@@ -1,4 +1,7 @@
-"""A process that calls ``watch`` and trains only in its children: ``parent.py NAME METHOD PORT``."""
+"""A process that calls ``watch`` and trains only in its children: ``parent.py NAME METHOD PORT [trains]``.
+
+``trains``: it trains before its children do.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ def train(index: int, port: int) -> None:
 
 def main() -> None:
     """Watch, start two children, and wait for them."""
-    name, method, port = sys.argv[1:4]
+    name, method, port, *more = sys.argv[1:]
     os.environ.pop("TOCSIN_TOKEN")  # passed in the call only: children do not find it in their environment
     tocsin.watch("children", name=name, token=TOKEN, config={"depth": 3})
+    if more:
+        train(0, 0)
     mp.start_processes(  # type: ignore[attr-defined,no-untyped-call]
         train, args=(int(port),), nprocs=2, start_method=method
     )

@@ -36,3 +36,17 @@ def test_children_report_to_the_parents_run(shared_tower: Tower, method: str, is
     ]
     facts = wait_for(lambda: shared_tower.get(f"/runs/{run}"), "the run")
     assert (facts["state"], facts["config"]) == ("finished", {"depth": 3})
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=LONG)])
+def test_a_parent_that_trains_keeps_its_rank(shared_tower: Tower, method: str) -> None:
+    """Its children are the ranks after its own, so that no series mixes two trainings."""
+    name = f"parent-trains-{method}"
+    (run,), _ = ranks_of(shared_tower, name, SCRIPT, name, method, "0", "trains")
+    wanted = [(rank, step) for rank in range(3) for step in range(STEPS)]
+
+    def steps() -> list[tuple[int, int]]:
+        records = [one for one in shared_tower.records(run) if "loss" in one["values"]]
+        return sorted((one["rank"], one["step"]) for one in records)
+
+    wait_for(lambda: steps() == wanted, "the steps of three processes")
