@@ -107,6 +107,7 @@ def _import(
     run_info = _run_info(mark.run, name, project, source, destination.token, {**source.about.config, **data})
     run = LogRun(run_info, destination, {"kind": "imported", "data": data}, wait=True)
     began = source.about.began_ns or path.stat().st_mtime_ns
+    marks.keep(source, mark)  # before the first record: an interrupted import is continued
     try:
         run.take(_counted(source.items(), advance), lambda: began)
         run.close(source.about.error)
@@ -115,7 +116,6 @@ def _import(
         return Outcome(path, False, f"{path}: {why}", is_refused=isinstance(error, NotDeliveredError))
     if not run.records:
         return Outcome(path, None, f"{path}: {source.kind}, no records found")
-    marks.keep(source, mark)
     found = tuple(sorted(run.alerts.values(), key=_urgency))
     url = f"{run.address}/runs/{quote(mark.run, safe='')}"
     text = _described(source, run, mark.run)

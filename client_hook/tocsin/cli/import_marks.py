@@ -52,7 +52,7 @@ class Marks:
         return Mark(known.run if known is not None and is_same else found, size, found)
 
     def keep(self, source: Source, mark: Mark) -> None:
-        """Remember that ``source`` was imported. Replaces the file as a whole."""
+        """Remember the run of ``source``. Replaces the file as a whole."""
         if source.about.key:
             return
         with contextlib.suppress(OSError):

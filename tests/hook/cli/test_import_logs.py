@@ -76,6 +76,19 @@ def test_a_log_that_has_grown_is_the_same_run(server: IngestServer, log: Path) -
     assert server.only.steps == list(range(3003))
 
 
+def test_an_interrupted_import_of_a_growing_log_is_continued(server: IngestServer, log: Path) -> None:
+    """The server had records of it before the log grew: they stay the same run."""
+    server.withhold_acks = True
+    (failed,) = import_runs(log, Destination(server.url, "tk", exit_timeout_s=0.5, patience_s=0.5))
+    assert (failed.delivered, bool(server.writers)) == (False, True)
+    server.withhold_acks = False
+    with log.open("a") as file:
+        file.write("3001,0.5\n")
+    (outcome,) = import_runs(log, Destination(server.url, "tk"))
+    assert outcome.delivered, outcome
+    assert {kept.hellos[0].run for kept in server.writers.values()} == {outcome.run}
+
+
 def test_the_summary_names_runs_with_problems(tmp_path: Path) -> None:
     """The most severe first; runs without new records were judged before."""
     spike = Alert("a", "loss-spike", "warning", "resolved", "Loss rose", onset_step=7)
