@@ -34,6 +34,13 @@ def top(options: argparse.Namespace) -> int:
     if not _is_terminal():
         print("tocsin: `tocsin top` needs a terminal. In scripts, use `tocsin runs list`.", file=sys.stderr)
         return 2
+    if not _can_draw(sys.stderr.encoding):
+        print(
+            f"tocsin: `tocsin top` draws with characters that {sys.stderr.encoding} lacks. In one with "
+            "UTF-8, start it as `LC_ALL=C.UTF-8 tocsin top`; otherwise, use `tocsin runs list`.",
+            file=sys.stderr,
+        )
+        return 2
     threading.Thread(target=_end_with_terminal, daemon=True).start()
     try:
         asyncio.run(show(options.url, options.token, " ".join(options.filter), options.project))
@@ -47,6 +54,15 @@ def _is_terminal() -> bool:
     """Return whether keys can be read, and whether the screen can be drawn."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return os.environ.get("TERM", "") not in ("", "dumb") and all(stream.isatty() for stream in streams)
+
+
+def _can_draw(encoding: str) -> bool:
+    """Return whether an encoding has the characters of the charts."""
+    try:
+        "\u28ff\u00d7\u25be\u23ce\u2026".encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _end_with_terminal() -> None:

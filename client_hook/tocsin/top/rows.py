@@ -13,6 +13,7 @@ COLORS = {
 }  # fmt: skip
 """Color of a severity, a health or a state. Each is also a word."""
 _HEALTH = ("critical", "warning", "ok", "ended")
+_SEVERITIES = ("critical", "warning", "info")
 _BAD_ENDS = ("crashed", "lost")
 
 
@@ -75,8 +76,13 @@ def counts(runs: Sequence[Run]) -> str:
 
 
 def by_urgency(incidents: Iterable[Incident]) -> list[Incident]:
-    """Return open incidents first, then those that nobody acknowledged, then the newest change."""
-    return sorted(incidents, key=lambda one: (one.state != "open", one.ack is not None, -one.updated_ms))
+    """Return open incidents first, then unacknowledged, more severe and newer ones."""
+
+    def order(one: Incident) -> tuple[bool, bool, int, float]:
+        level = _SEVERITIES.index(one.severity) if one.severity in _SEVERITIES else len(_SEVERITIES)
+        return one.state != "open", one.ack is not None, level, -one.updated_ms
+
+    return sorted(incidents, key=order)
 
 
 def incident_cells(incident: Incident) -> list[tuple[str, str]]:

@@ -144,6 +144,19 @@ def test_in_a_real_terminal_of_80_by_24(server: Any, diverged: Trainer) -> None:
     os.close(ours)
 
 
+def test_a_terminal_without_the_characters_of_the_charts_is_an_error() -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "TERM": "xterm-256color"}
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "tocsin.cli", "top"]
+    with subprocess.Popen(
+        command, env={**os.environ, **plain}, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as top:
+        read_until(ours, re.compile("LC_ALL=C.UTF-8 tocsin top"))
+        assert top.wait(60) == 2
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_it_ends_with_its_terminal(server: Any, diverged: Trainer) -> None:
     """Also if no signal ends it, as in a pseudo-terminal that is not its controlling one."""
     environment = {**os.environ, "TOCSIN_URL": server.base, "TERM": "xterm-256color"}
