@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.matrix import LONG
+from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = ("r_left", "r_right")
@@ -114,7 +114,7 @@ def test_only_settings_that_differ_are_listed(tab: Any) -> None:
     assert tab.page.locator("main img, main table b").count() == 0
 
 
-@pytest.mark.parametrize("align", ["relative", "tokens"])
+@pytest.mark.parametrize("align", represented(["relative", "tokens"]))
 def test_runs_are_aligned(align: str, tab: Any) -> None:
     """Aligned by time and by tokens, both are drawn, and the address has the alignment."""
     tab.page.locator(f'[data-x="{align}"]').click()
@@ -122,7 +122,7 @@ def test_runs_are_aligned(align: str, tab: Any) -> None:
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
 
 
-@pytest.mark.parametrize("align", ["step", "relative", "tokens"])
+@pytest.mark.parametrize("align", represented(["step", "relative", "tokens"]))
 def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
     """In each alignment, the visible window is requested by the steps of each run."""
     tab.page.locator(f'[data-x="{align}"]').click()

@@ -10,9 +10,11 @@ import pytest
 
 from tests.browser.every_page import LOSS, PAGES, RUN, SHOWS, VARIANTS
 from tests.browser.firefox import CONTROL, ESCAPE, Firefox, firefox
-from tests.matrix import LONG
+from tests.matrix import represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+
+REPRESENTATIVES = ("/", f"/runs/{RUN}?at=9", f"/compare?run={RUN}", "/alerts?state=all", "/rules?new=1")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def opened(fox: Firefox, url: str) -> None:
     fox.go(url)
 
 
-@pytest.mark.parametrize("address", [*PAGES, *(pytest.param(each, marks=LONG) for each in VARIANTS)])
+@pytest.mark.parametrize("address", represented([*PAGES, *VARIANTS], *REPRESENTATIVES))
 def test_a_page_is_drawn_without_a_message(address: str, fox: Firefox, trained: Any) -> None:
     """What the page is for appears; nothing is written to the console."""
     opened(fox, trained.base + address)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.test_accessibility import ASK, AXE, RULES
 from tests.browser.test_phone import OWN, WIDER
+from tests.matrix import represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_incident"
@@ -144,7 +145,7 @@ def test_no_part_is_wider_than_a_phone(tab: Any) -> None:
     assert tab.page.evaluate(WIDER, OWN) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", represented(["light", "dark"]))
 def test_the_page_is_accessible(scheme: Any, tab: Any) -> None:
     tab.page.emulate_media(color_scheme=scheme)
     tab.page.evaluate(AXE.read_text())

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SPARSE = Path(__file__).with_name("sparse_training.py")
 OBSERVE = """
@@ -36,7 +38,9 @@ def runs(shared_tower: Any, alerting: Callable[..., Any], script: Callable[[str]
         yield
 
 
-@pytest.mark.parametrize("size", [(1400, 900), (1920, 2400), (390, 844)])
+@pytest.mark.parametrize(
+    "size", [(1400, 900), *(pytest.param(size, marks=LONG) for size in ((1920, 2400), (390, 844)))]
+)
 @pytest.mark.parametrize("run", ["r_calm", "r_moving"])
 def test_a_run_page_does_not_move(
     run: str, size: tuple[int, int], runs: None, shared_tower: Any, visit: Callable[..., Any]

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import represented
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, EARLIER = "r_controls", "r_controls_before"
 Train = Callable[..., None]
@@ -66,7 +68,9 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
-@pytest.mark.parametrize(("kind", "unit"), [("time", "Weight"), ("gaussian", "Points"), ("mean", "Points")])
+@pytest.mark.parametrize(
+    ("kind", "unit"), represented([("time", "Weight"), ("gaussian", "Points"), ("mean", "Points")])
+)
 def test_a_kind_of_smoothing_is_chosen_and_its_amount_typed(kind: str, unit: str, tab: Any) -> None:
     """The kind and a typed amount are in the address and survive a reload; a typed amount is limited."""
     tab.page.get_by_label("Kind of average").select_option(kind)

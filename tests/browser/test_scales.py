@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import represented
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_spiked"
 SPIKE = 300
@@ -39,7 +41,7 @@ def choose(tab: Any, item: str) -> None:
     tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_without_outliers_a_spike_is_a_mark_at_the_edge(page: str, tab: Any, shared_tower: Any) -> None:
     """The axis ends near the other values, the fault keeps its mark, and a reload keeps the choice."""
     if page == "compare":
@@ -75,7 +77,7 @@ def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
     assert "limits" not in tab.page.url
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_tower: Any) -> None:
     """It is part of the address, and pins no cross line."""
     if page == "compare":
@@ -95,7 +97,7 @@ def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_
     tab.page.wait_for_function("() => !/limits|from/.test(location.search)")
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, shared_tower: Any) -> None:
     """Over the plot the steps, over the labels of the value axis the values; without Ctrl, the page
     scrolls."""
@@ -140,7 +142,7 @@ def test_the_wheel_zooms_after_a_click_until_the_pointer_leaves(tab: Any) -> Non
     assert tab.shown_range("grad_norm") == zoomed
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_an_axis_is_dragged(page: str, tab: Any, shared_tower: Any) -> None:
     """At its values up and down, at its steps to the side."""
     if page == "compare":
@@ -164,7 +166,7 @@ def drag(tab: Any, start: tuple[float, float], end: tuple[float, float]) -> None
     tab.page.mouse.up()
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_values_stay_while_the_pointer_is_beside_a_plot(page: str, tab: Any, shared_tower: Any) -> None:
     """At the labels of the value axis, where no step is."""
     if page == "compare":
@@ -185,7 +187,7 @@ def test_a_chart_drawn_under_the_pointer_keeps_its_tooltip(tab: Any) -> None:
     tab.page.locator(".tooltip", has_text="step").wait_for()
 
 
-@pytest.mark.parametrize("page", ["run", "compare"])
+@pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_two_fingers_zoom_the_steps(page: str, shared_tower: Any, chromium: Any, run: str) -> None:
     """One finger scrolls the page."""
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)

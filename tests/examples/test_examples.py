@@ -39,8 +39,10 @@ LIGHTNING = ("requirements-lightning",)
 COMPOSER = ("requirements-composer",)
 EXAMPLES = [
     pytest.param(Example("pytorch_amp.py", 300, ("pytorch-amp",)), id="amp"),
-    pytest.param(Example("sweep.py", 150, ("sweep-0.0003", "sweep-0.003", "sweep-0.03")), id="sweep"),
-    pytest.param(Example("ddp_torchrun.py", 100, ("ddp",), launcher=TORCHRUN, ranks=2), id="ddp"),
+    pytest.param(
+        Example("sweep.py", 150, ("sweep-0.0003", "sweep-0.003", "sweep-0.03")), id="sweep", marks=LONG
+    ),
+    pytest.param(Example("ddp_torchrun.py", 100, ("ddp",), launcher=TORCHRUN, ranks=2), id="ddp", marks=LONG),
     pytest.param(Example("lightning_fit.py", 100, ("lightning",), LIGHTNING), id="lightning", marks=LONG),
     pytest.param(Example("hf_trainer.py", 60, ("hf-trainer",), HF), id="hf-trainer", marks=LONG),
     pytest.param(Example("accelerate_loop.py", 100, ("accelerate",), HF), id="accelerate", marks=LONG),

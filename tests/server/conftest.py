@@ -29,7 +29,7 @@ from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_to
 
 from tests import fork_server
-from tests.matrix import DATABASES, POSTGRES, SQLITE
+from tests.matrix import ALL, POSTGRES, SQLITE
 from tests.server.browser_socket import BrowserSocket
 from tests.server.own_postgres import OwnPostgres
 from tests.server.receiver import Receiver
@@ -91,15 +91,19 @@ ON_BOTH = ("rules", "store", "transfer")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the databases of a test with ``url`` or ``empty_url``: with ``TOCSIN_TEST_ALL`` always both.
 
-    Else both for tests in ON_BOTH and those marked ``both_databases``: SQL and locking differ there.
+    Else both for tests in ON_BOTH, except those marked ``one_database``, and those marked ``both_databases``:
+    SQL and locking differ there.
     """
     test = metafunc.definition
-    both = test.path.relative_to(FOLDER).parts[0] in ON_BOTH or test.get_closest_marker("both_databases")
+    about_sql = test.path.relative_to(FOLDER).parts[0] in ON_BOTH and not test.get_closest_marker(
+        "one_database"
+    )
+    both = ALL or about_sql or test.get_closest_marker("both_databases")
     for name in ("url", "empty_url"):
         named = any(name in mark.args[0] for mark in test.iter_markers("parametrize"))
         own = metafunc._arg2fixturedefs.get(name, [])
         if own and own[-1].func.__module__ == __name__ and not named:
-            metafunc.parametrize(name, [SQLITE, POSTGRES] if both else DATABASES, indirect=True)
+            metafunc.parametrize(name, [SQLITE, POSTGRES] if both else [SQLITE], indirect=True)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import TOKEN
+from tests.matrix import represented
 from tocsin import protocol
 from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
@@ -114,7 +115,7 @@ def test_a_process_without_torch_stays_without(server: IngestServer, spool: Path
     assert server.only.finish is not None
 
 
-@pytest.mark.parametrize("before", ["", "run.log(a=1.0)"], ids=["silent", "logging"])
+@pytest.mark.parametrize("before", represented(["", "run.log(a=1.0)"]), ids=["silent", "logging"])
 def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool: Path, before: str) -> None:
     """``watch`` at the top of a script, the import of torch below it; a mere search for torch does not
     count."""

@@ -15,7 +15,7 @@ import tocsin
 from tests.conftest import Tower, wait_for
 from tests.hook.auto.untouched import STEPS
 from tests.hook.launched import free_port
-from tests.matrix import LONG
+from tests.matrix import LONG, represented
 from tocsin.cli.run_command import watched
 
 SCRIPT = str(Path(__file__).with_name("untouched.py"))
@@ -236,7 +236,7 @@ def test_ranks_of_torchrun_are_one_run(shared_tower: Tower) -> None:
     assert {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])} == {(1, 0), (1, 1)}
 
 
-@pytest.mark.parametrize("how", [pytest.param("fork", marks=LONG), "exec", "daemon"])
+@pytest.mark.parametrize("how", represented(["exec", "daemon", "fork"]))
 def test_a_script_that_trains_in_another_process_has_one_run(
     shared_tower: Tower, tmp_path: Path, how: str
 ) -> None:

@@ -15,7 +15,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from tests.hook.captured import KeptOutbox, watched
 from tests.hook.truth import batches, model, norm_of
-from tests.matrix import LONG
+from tests.matrix import LONG, represented
 from tocsin.capture import compiler
 
 pytestmark = [
@@ -120,7 +120,7 @@ STYLES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", represented(STYLES, "model, eager", "step with a scaler", "optimizer.step"))
 def test_no_graph_break_no_graph_and_no_bit_is_added(style: str) -> None:
     """Dynamo counts the same graphs and no more breaks with the watch, and the weights are the same."""
     plain, seen = (_trained(style, watching) for watching in (False, True))
@@ -129,7 +129,7 @@ def test_no_graph_break_no_graph_and_no_bit_is_added(style: str) -> None:
     assert all(torch.equal(one, two) for one, two in zip(plain.weights, seen.weights, strict=True))
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", represented(STYLES, "model, eager", "step with a scaler", "optimizer.step"))
 def test_losses_are_those_that_the_step_returned(style: str) -> None:
     """Every step is one record with its loss, also where the whole step is compiled."""
     trained = _trained(style, True)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.hook.capture.test_staging import device, events
 from tests.hook.captured import watched
+from tests.matrix import represented
 from tocsin.capture import device_values, gradients, loss, optimizer, reading, scaler
 
 __all__ = ["device", "events"]
@@ -116,7 +117,7 @@ LOOPS: dict[str, dict[str, bool]] = {
 
 
 @pytest.mark.usefixtures("device")
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", represented(LOOPS, "clip", "scaled, clip"))
 def test_a_usual_step_launches_half_a_kernel_at_most(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Values are kept by reference and copied together; nothing waits for the device."""
     monkeypatch.setattr(reading, "PLAIN", (torch.Tensor, FakeTensor))

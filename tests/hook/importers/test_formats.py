@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.hook.importers.conftest import Written, facts, records
+from tests.matrix import represented
 from tocsin.importers import UnreadableLogError
 
 NAN, INF = math.nan, math.inf
@@ -243,7 +244,7 @@ def packed(lines: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("damage", ["cut", "overwritten"])
+@pytest.mark.parametrize("damage", represented(["cut", "overwritten"]))
 def test_a_damaged_archive_is_read_up_to_the_damage(damage: str, written: Written) -> None:
     """Of a killed job, the records before the damage are read, and the reason is reported."""
     data = packed(20_000)

@@ -12,7 +12,7 @@ import pytest
 import tocsin
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import assert_whole, bring_in, logs_of, run_script
-from tests.matrix import ALL, LONG
+from tests.matrix import ALL, LONG, represented
 
 HANDLER = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 """Processes begun in the background of a shell ignore it."""
@@ -194,7 +194,7 @@ WORKERS = {
 }
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", represented(["fork", "spawn"]))
 @pytest.mark.parametrize("how", WORKERS)
 def test_a_run_of_a_worker_process_ends_with_it(
     server: IngestServer, spool: Path, how: str, method: str

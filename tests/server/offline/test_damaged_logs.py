@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix import ALL
+from tests.matrix import ALL, represented
 from tocsin.importers import open_log
 from tocsin_server.core.models import Severity
 from tocsin_server.offline.diagnose import notes, report
@@ -95,7 +95,7 @@ def test_a_damaged_healthy_log_has_no_critical_alert(tmp_path: Path, damage: Dam
     assert _critical(result) == set()
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", represented(DAMAGES, _doubled, _cut, _restarted))
 def test_damage_adds_no_critical_rule(tmp_path: Path, damage: Damage) -> None:
     """The recordings of a collapse: what is critical in a damaged one is critical in the whole one too."""
     for recording in RECORDINGS if ALL else RECORDINGS[::2]:

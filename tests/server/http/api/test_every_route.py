@@ -11,6 +11,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.matrix import represented
+
 FILES = {"text/html", "application/zip", "image/png"}
 """Media types of routes that return files instead of JSON."""
 NASTY = [math.nan, math.inf, -math.inf, -0.0]
@@ -82,7 +84,7 @@ def test_non_finite_values_pass_every_route(server: Any, trainer: Callable[..., 
     assert server.get(f"/runs/{run.run}/events")["items"][0]["data"]["values"] == NAMED
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", represented(HOSTILE, "<b>bold</b>", "../../etc/passwd", HOSTILE[4]))
 def test_hostile_names_break_no_route(server: Any, trainer: Callable[..., Any], name: str) -> None:
     """Hostile names of every kind are stored unchanged, and every route responds."""
     run = trainer(project=name, name=name, tags=[name], host=name, notes=name, config={name: name})

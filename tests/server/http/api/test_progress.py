@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.hook.cli.terminal import Terminal
+from tests.matrix import represented
 from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_mcp import token
 
@@ -22,6 +24,7 @@ TOCSIN = (sys.executable, "-m", "tocsin.cli")
 WITHOUT_RICH = (
     "import sys; sys.modules['rich'] = None; from tocsin.cli.commands import main; sys.exit(main())"
 )
+PYTHONS = {"rich": TOCSIN, "plain": (sys.executable, "-c", WITHOUT_RICH)}
 SHOWN = {
     "runs": "Reading",
     "report": "Writing",
@@ -110,20 +113,22 @@ def arguments(trainer: Callable[..., Trainer], tmp_path: Path) -> Callable[[str]
     return lambda command: given[command]
 
 
-@pytest.mark.parametrize("columns", [40, 80])
-@pytest.mark.parametrize("python", [TOCSIN, (sys.executable, "-c", WITHOUT_RICH)], ids=["rich", "plain"])
-@pytest.mark.parametrize("command", SHOWN)
+@pytest.mark.parametrize("columns", represented([40, 80]))
+@pytest.mark.parametrize(
+    ("command", "look"),
+    represented(product(SHOWN, PYTHONS), ("runs", "plain"), *((command, "rich") for command in SHOWN)),
+)
 def test_it_appears_in_one_line_and_disappears(
     server: Any,
     held: HeldServer,
     arguments: Callable[[str], list[str]],
     command: str,
-    python: tuple[str, ...],
+    look: str,
     columns: int,
 ) -> None:
     """While the server does not answer; at the end, only the results are on the screen."""
     environ = {"TOCSIN_URL": held.url, "TOCSIN_TOKEN": token(server, "admin")}
-    with Terminal([*python, *arguments(command)], environ, columns) as terminal:
+    with Terminal([*PYTHONS[look], *arguments(command)], environ, columns) as terminal:
         terminal.wait_for(lambda lines: bool(lines))
         shown = terminal.screen.lines
         held.release()
@@ -155,7 +160,7 @@ def test_standard_output_stays_clean(
     assert out
 
 
-@pytest.mark.parametrize("columns", [40, 80])
+@pytest.mark.parametrize("columns", represented([40, 80]))
 def test_diagnose_shows_it_while_it_reads(columns: int) -> None:
     """Also a single log that takes long."""
     with Terminal([*TOCSIN, "diagnose", "-"], {}, columns) as terminal:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import represented
+
 RULE = "loss-level-shift"
 
 
@@ -57,7 +59,7 @@ def test_a_loss_that_crosses_zero(watch: Any) -> None:
     assert run.severities(RULE) == ["warning"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", represented(range(4)))
 @pytest.mark.parametrize("turn", [300, 900, 2400])
 def test_a_healthy_swing_through_zero_is_none(watch: Any, turn: int, seed: int) -> None:
     """+-30, back and forth without a trend."""
