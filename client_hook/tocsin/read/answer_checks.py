@@ -52,7 +52,7 @@ class AnswerChecks:
         """Raise the error that an answer stands for, if it does.
 
         Raises:
-            UnreachableError: There was no answer, or 429, 502, 503 or 504.
+            UnreachableError: There was no answer, a redirect, or 429, 502, 503 or 504.
             TokenError: 401 or 403.
             NotFoundError: 404.
             RejectedError: Another status of 400 to 499.
@@ -67,12 +67,21 @@ class AnswerChecks:
         detail = _problem(answer).detail or f"{self._base}{request.target}"
         if status in (401, 403):
             raise TokenError(self._token_advice(request, status, detail))
+        if 300 <= status < 400:
+            raise UnreachableError(self._redirected(answer))
         sentence = f"The server answered {status}: {detail}"
         if status == 404:
             raise NotFoundError(detail if _problem(answer).detail else sentence)
         if status in REPEATED:
             raise UnreachableError(f"{self._base} is not available at the moment ({status}): {detail}")
         raise RejectedError(sentence) if 400 <= status < 500 else ApiError(sentence)
+
+    def _redirected(self, answer: Answer) -> str:
+        to = answer.headers.get("location", "").partition("?")[0] or "another address"
+        return (
+            f"{self._base} redirects to {to}. Redirects are not followed: the token is for one server. "
+            "Set TOCSIN_URL, or pass url= or --url, to an address that the server answers itself."
+        )
 
     def _token_advice(self, request: Request, status: int, detail: str) -> str:
         scope = "read" if request.method == "GET" or request.path == "/compare" else "write"

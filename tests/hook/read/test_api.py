@@ -9,6 +9,7 @@ import json
 import struct
 import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +294,28 @@ def test_a_token_that_may_only_report_is_told_the_scope(shared_tower: Tower) -> 
     token = shared_tower.post("/tokens", {"name": "trainers", "scope": "ingest"})["token"]
     with pytest.raises(read.TokenError, match=r"yours has scope ingest.*--scope read"):
         tocsin.Api(shared_tower.base, token).runs().all()
+
+
+def test_a_redirect_is_named_with_its_place() -> None:
+    """As by a proxy that leads to HTTPS or to a page of a single sign-on. A query may have secrets."""
+
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("location", "https://sso.example/login?state=secret")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Redirect) as proxy:
+        threading.Thread(target=proxy.handle_request, daemon=True).start()
+        with pytest.raises(
+            read.UnreachableError, match=r"to https://sso\.example/login\. Redirects"
+        ) as caught:
+            tocsin.Api(f"http://127.0.0.1:{proxy.server_port}", retries=0).get("/about")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_server_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
