@@ -17,8 +17,9 @@ const ENDED = new Set(["finished", "failed"]);
  *   asked: string }} Member fine: the series of the window; finest, asked: what was requested last
  * @typedef {{ view: () => CompareView, line: (id: string) => Timeline | null, range: () => [number,
  *   number], reset: (id: string) => void,
- *   changed: () => void, known: () => void, failed: (error: Error) => void }} Listener line: the x axis of a
- *   run; reset: its coarse series changed; changed: something to draw; known: details
+ *   changed: () => void, known: () => void, complete: () => void, failed: (error: Error) => void }} Listener
+ *   line: the x axis of a run; reset: its coarse series changed; changed: something to draw; known: details;
+ *   complete: nothing is loading anymore
  */
 
 export class ComparedRuns {
@@ -32,7 +33,7 @@ export class ComparedRuns {
   constructor({ api, live }, listener) {
     this.live = live;
     this.listener = listener;
-    this.stream = new RunStream(api, (line) => this.#detail(line));
+    this.stream = new RunStream(api, (line) => this.#detail(line), listener.complete);
   }
 
   /** Load what the view shows now: of too many runs only the details. */

@@ -38,8 +38,8 @@ export class Comparison {
 
   /**
    * @param {App} app
-   * @param {{ view: () => CompareView, changed: () => void, known: () => void, failed: (error: Error) => void
-   *   }} source
+   * @param {{ view: () => CompareView, changed: () => void, known: () => void, complete: () => void, failed:
+   *   (error: Error) => void }} source
    */
   constructor(app, source) {
     this.app = app;

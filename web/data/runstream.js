@@ -24,10 +24,12 @@ export class RunStream {
   /**
    * @param {Pick<import("./api.js").Api, "compare">} api
    * @param {(line: CompareLine) => void} details called with each run's details, before its series
+   * @param {() => void} [complete] called when all requested runs have arrived or failed
    */
-  constructor(api, details) {
+  constructor(api, details, complete = () => {}) {
     this.api = api;
     this.details = details;
+    this.complete = complete;
   }
 
   /** Whether a response has not arrived completely. */
@@ -91,6 +93,7 @@ export class RunStream {
       void this.#request(batch.what, some).finally(() => {
         this.#running--;
         this.#start();
+        if (!this.busy) this.complete();
       });
     }
   }

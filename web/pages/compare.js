@@ -43,6 +43,8 @@ const isOutcome = (/** @type {string} */ name) => isMetric(name) || name === "lo
 const REFRESH_MS = 20_000;
 /** Tables are rewritten at most this often while many responses arrive. */
 const TABLES_MS = 150;
+/** As many rows fill the table of runs until something has arrived. */
+const FIRST_ROWS = 40;
 /** After writing, pause for this many times as long as it took. */
 const TABLES_REST = 4;
 
@@ -68,6 +70,10 @@ class ComparePage {
         this.#tablesSoon();
       },
       known: () => this.#tablesSoon(),
+      complete: () => {
+        this.board.complete();
+        this.#tablesSoon();
+      },
       failed: (error) => this.#failed(error),
     });
     this.board = new CompareBoard({
@@ -357,8 +363,18 @@ class ComparePage {
       this.sweep.node.hidden = true;
       return this.groups.show(groupRowsOf(this.data, this.#kinds()));
     }
-    this.runs.show(this.#rows(this.board.cross.step), this.data.base());
+    const rows = this.#rows(this.board.cross.step);
+    this.runs.show(
+      this.data.loading && !this.data.ready ? rows.slice(0, FIRST_ROWS) : rows,
+      this.data.base(),
+    );
     this.groups.show(groupRowsOf(this.data, this.#kinds()));
+    if (!this.data.loading) this.#below();
+    this.tablesTook = performance.now() - began;
+  }
+
+  /** Show what is below the charts. */
+  #below() {
     this.sweep.show(outcomesOf(this.data), this.view, this.data.names().filter(isOutcome));
     this.#showRunCharts();
     settingsTable(
@@ -368,7 +384,6 @@ class ComparePage {
       () => this.set({ same: !this.view.same }),
       this.data.base(),
     );
-    this.tablesTook = performance.now() - began;
   }
 
   /** @param {number | null} x */

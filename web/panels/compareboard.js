@@ -28,6 +28,8 @@ import { KINDS } from "./vitals.js";
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
 const AXIS_PX = 18;
+/** The first drawing waits this long for all runs: a drawing of some of them delays the others. */
+const FIRST_MS = 400;
 /** Charts are redrawn at least this often while runs still load. */
 const LOADING_MS = 6_000;
 /** How often that is checked. */
@@ -61,6 +63,8 @@ export class CompareBoard {
   #drew = -Infinity;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #waiting;
+  /** @type {number | null} when the first run had arrived */
+  #arriving = null;
   /** Runs loaded by then. */
   #drawn = 0;
 
@@ -124,7 +128,7 @@ export class CompareBoard {
         if (change) this.source.set(change);
       },
     );
-    this.draw();
+    this.drawSoon();
   }
 
   /** @param {[number, number] | null} range null: everything */
@@ -174,14 +178,11 @@ export class CompareBoard {
   }
 
   /**
-   * Redraw at the next frame. While many runs load, redraw only when their number has doubled, or after a
-   * while, because each redraw costs all lines.
+   * Redraw at the next frame, or later while runs load.
    */
   drawSoon() {
-    if (this.#frame || this.#waiting || this.closed) return;
-    const early =
-      this.data.loading && this.data.ready < 2 * this.#drawn && performance.now() < this.#drew + LOADING_MS;
-    if (early) {
+    if (this.#frame || this.#waiting || this.closed || !this.plots) return;
+    if (this.#early()) {
       this.#waiting = setTimeout(() => {
         this.#waiting = undefined;
         this.drawSoon();
@@ -194,6 +195,29 @@ export class CompareBoard {
         this.draw();
       });
     }
+  }
+
+  /**
+   * Return whether a drawing should wait for more runs: because each costs all lines, charts are drawn first
+   * after a short wait, then when the number of runs has doubled, or after a while.
+   */
+  #early() {
+    const { loading, ready } = this.data;
+    const now = performance.now();
+    this.#arriving ??= ready ? now : null;
+    if (!loading) return false;
+    return this.#drawn
+      ? ready < 2 * this.#drawn && now < this.#drew + LOADING_MS
+      : now < (this.#arriving ?? now) + FIRST_MS;
+  }
+
+  /** Draw the runs that arrived last without a pause: no others will follow. */
+  complete() {
+    if (this.closed || this.data.ready === this.#drawn) return;
+    clearTimeout(this.#waiting);
+    this.#waiting = undefined;
+    this.drawSoon();
+    this.plots?.hurry();
   }
 
   draw() {

@@ -52,7 +52,7 @@ const MOST_KEYS = 8;
 export const inkOf = (slot) => `--run-${(slot % COLORS) + 1}`;
 /**
  * Return the dash of a line. With more lines than there are styles, all lines are solid: dashes would not
- * tell runs apart, and a chart costs as much time as it has styles.
+ * distinguish runs, and a chart takes longer the more styles it has.
  *
  * @param {number} slot
  * @param {number} lines in one chart
