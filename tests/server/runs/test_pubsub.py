@@ -95,7 +95,7 @@ def test_a_closed_listener_is_removed() -> None:
     with hub.listen() as listener:
         pass
     hub.changed("a")
-    assert (listener.changed, hub.listeners) == (set(), set())
+    assert (listener.changed, hub.listeners) == (set(), {})
 
 
 def test_messages_for_every_page_reach_listeners_of_all_runs() -> None:
