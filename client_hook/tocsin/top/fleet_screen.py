@@ -77,6 +77,11 @@ class FleetScreen(PolledScreen[Fleet]):
         empty.display = not found.runs
         empty.say("No run matches the filter." if self._filter else "No runs yet.")
 
+    def _show_link(self) -> None:
+        super()._show_link()
+        if self.query_one("#link").display:  # an error, not an empty list
+            self.query_one("#empty").display = False
+
     @on(DataTable.RowSelected)
     def open_run(self, event: DataTable.RowSelected) -> None:
         """Open the charts of a run."""

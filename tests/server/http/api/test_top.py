@@ -68,6 +68,14 @@ def test_the_most_severe_run_is_first_and_a_filter_is_set(
     scenario(server.base, token(server, "read"), play, filter="project:topped")
 
 
+def test_a_wrong_filter_is_an_error_and_nothing_loads(server: Any) -> None:
+    async def play(seen: Seen) -> None:
+        await seen.until("expected a number after loss<")
+        assert "Loading" not in seen.text
+
+    scenario(server.base, token(server, "read"), play, filter="loss<")
+
+
 def test_a_run_has_live_charts_that_show_its_faults(server: Any, diverged: Trainer) -> None:
     """At 80 x 24: NaN marks at the right end, a skipped step in the middle, every key in the last line."""
 
