@@ -16,3 +16,15 @@ class TestTRL(IntegratedTrainer):
     training = "trl_sft"
     packages = ALL
     caught = ("lr-jump", BROKEN_AT)
+
+
+@LONG
+class TestDPO(IntegratedTrainer):
+    """``DPOTrainer``: its rewards and log probabilities, under their names."""
+
+    framework = "TRL DPO"
+    notes = "`DPOTrainer`: rewards, margins and log probabilities"
+    training = "trl_dpo"
+    packages = ALL
+    has_evaluations = False
+    caught = ("lr-jump", BROKEN_AT)

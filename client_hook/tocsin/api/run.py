@@ -85,6 +85,8 @@ class Run:
         self._phases = reporter.phases
         self._card: Any = None
         """The card in a notebook."""
+        self._shown_in: int | None = None
+        """The cell under which it was last shown."""
         self.problems: console.AlertCounter | None = None
         """Problems that the server found; None if nothing is written to the terminal."""
         self.on_log: Callable[[int, Iterable[Any], Iterable[Any]], None] | None = None
@@ -135,19 +137,22 @@ class Run:
         self._reporter.wake()
 
     def show_in_notebook(self) -> bool:
-        """Show a live card under the cell of a notebook; return whether this is one."""
+        """Show a live card under the cell of a notebook, once per cell; return whether this is one."""
         if "IPython" not in sys.modules:
             return False
         try:
             from ..notebook import Card, shell
 
-            if shell() is None:
+            notebook = shell()
+            if notebook is None:
                 return False
             if self._card is None:
                 self._card = Card(self._facts, lambda: self.problems.newest.values() if self.problems else ())
                 self._reporter.add_observer(self._card.take)
                 self._reporter.samplers.append(self._card.sample)
-            self._card.show()
+            if self._shown_in != notebook.execution_count:
+                self._shown_in = notebook.execution_count
+                self._card.show()
         except Exception as error:
             self._reporter.report_error("notebook", error)
         return self._card is not None

@@ -67,7 +67,7 @@ class TocsinCallback(TrainerCallback):
             step = state.global_step - 1
             evaluated = {name: value for name, value in logs.items() if name.startswith("eval_")}
             self._tocsin.evaluated(evaluated, step=step, goal=goal_of(args))
-            rest = {name: value for name, value in logs.items() if name not in evaluated}
+            rest = {_of_training(name): value for name, value in logs.items() if name not in evaluated}
             if not evaluated:
                 self._tocsin.log(rest, step=step, prefix="train/")
 
@@ -85,6 +85,11 @@ class TocsinCallback(TrainerCallback):
     def on_predict(self, args: Any, state: Any, control: Any, *_: Any, **__: Any) -> None:
         """Report the end of the phase."""
         self._tocsin.phase_ends()
+
+
+def _of_training(name: str) -> str:
+    """Return the name of a metric as in the Trainer's other integrations: ``train/rewards/chosen`` of TRL."""
+    return f"train/{name}" if "/" in name and not name.startswith("train/") else name
 
 
 def settings_of(args: Any, model: Any) -> dict[str, Any]:

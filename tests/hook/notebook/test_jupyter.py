@@ -63,6 +63,14 @@ def test_the_card_follows_the_run_under_the_cell_that_started_it(
     assert [output for output in outputs if output.output_type == "stream"] == []
 
 
+def test_a_cell_that_ends_with_its_new_run_shows_one_card(
+    execute: Callable[..., Any], server: IngestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOCSIN_URL", server.url)
+    notebook = execute("again = tocsin.watch('notebooks', name='again', patch=False); again", "again")
+    assert [len(html_of(cell)) for cell in notebook.cells] == [1, 1, 1]
+
+
 def test_a_cell_that_fails_in_training_is_an_alert_and_the_next_one_resolves_it(
     execute: Callable[..., Any], server: IngestServer
 ) -> None:

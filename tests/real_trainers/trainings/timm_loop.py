@@ -1,10 +1,14 @@
-"""A loop of timm's parts, as in its ``train.py``: optimizer, schedule, EMA, clip, ``NativeScaler``."""
+"""A loop of the parts of timm's ``train.py``: optimizer, schedule, EMA, clip, ``NativeScaler``, summary."""
 
 from __future__ import annotations
 
 import tests.real_trainers.trainings.torchvision_operators  # noqa: F401  (before what imports torchvision)
 
 # isort: split
+
+import csv
+import tempfile
+from pathlib import Path
 
 import timm
 import torch
@@ -13,8 +17,18 @@ from timm.scheduler import CosineLRScheduler
 from timm.utils import ModelEmaV3, NativeScaler
 from torch import Tensor, nn
 
-from tests.real_trainers.trainings.cases import OwnLog, grad_scaler, main, norm_of
+from tests.real_trainers.trainings.cases import (
+    OwnLog,
+    grad_scaler,
+    is_watched,
+    main,
+    norm_of,
+    uses_integration,
+)
 from tests.real_trainers.trainings.length import BROKEN_AT, STEPS
+
+EPOCH = STEPS // 5
+"""Steps of an epoch."""
 
 
 def images(case: str) -> list[tuple[Tensor, Tensor]]:
@@ -27,8 +41,43 @@ def images(case: str) -> list[tuple[Tensor, Tensor]]:
     return list(zip(pixels, labels, strict=True))
 
 
+def evaluate(model: nn.Module, epoch: int, summary: Path, trained: list[float]) -> None:
+    """Write the metrics of an epoch as ``train.py`` does."""
+    pixels, labels = images("healthy")[0]
+    model.eval()
+    with torch.inference_mode():
+        logits = model(pixels)
+    model.train()
+    (top1,) = timm.utils.accuracy(logits, labels, topk=(1,))
+    evaluated = {"loss": nn.functional.cross_entropy(logits, labels).item(), "top1": top1.item()}
+    timm.utils.update_summary(epoch, {"loss": sum(trained) / len(trained)}, evaluated, str(summary), lr=1.0)
+
+
+def note_summary(summary: Path, log: OwnLog) -> None:
+    """Note what timm wrote."""
+    with summary.open(newline="") as file:
+        for row in csv.DictReader(file):
+            step = (int(row["epoch"]) + 1) * EPOCH - 1
+            log.note_evaluation(step, loss=float(row["eval_loss"]), top1=float(row["eval_top1"]))
+
+
+@uses_integration
 def train(case: str, log: OwnLog) -> nn.Module:
     """Train a small vision transformer."""
+    log.setting, log.planned = ("decay", 0.9), STEPS
+    if is_watched():
+        from tocsin.integrations.timm import watch_summary
+
+        watch_summary(config={"decay": 0.9}, planned_steps=STEPS)
+    with tempfile.TemporaryDirectory() as folder:
+        summary = Path(folder) / "summary.csv"
+        model = train_epochs(case, log, summary)
+        note_summary(summary, log)
+    return model
+
+
+def train_epochs(case: str, log: OwnLog, summary: Path) -> nn.Module:
+    """Train, with an evaluation after each epoch."""
     model: nn.Module = timm.create_model("test_vit", num_classes=2, img_size=32)
     average = ModelEmaV3(model, decay=0.9)
     optimizer = create_optimizer_v2(model, "adamw", lr=3e-4, weight_decay=0.05)
@@ -36,6 +85,7 @@ def train(case: str, log: OwnLog) -> nn.Module:
     scaler = NativeScaler("cpu") if case == "scaled" else None
     if scaler is not None:
         scaler._scaler = grad_scaler()
+    trained: list[float] = []
     for step, (pixels, labels) in enumerate(images(case)):
         with torch.autocast("cpu", torch.float16, enabled=scaler is not None):
             loss = nn.functional.cross_entropy(model(pixels), labels)
@@ -54,6 +104,10 @@ def train(case: str, log: OwnLog) -> nn.Module:
         average.update(model, step=step)
         schedule.step_update(step + 1)
         log.note(step, loss=loss, lr=lr, scale=scale)
+        trained.append(float(loss))
+        if (step + 1) % EPOCH == 0:
+            evaluate(model, step // EPOCH, summary, trained)
+            trained.clear()
     return model
 
 
