@@ -23,12 +23,12 @@ _noted: tuple[BaseException, int] | None = None
 """What ended the script, and the records until then."""
 
 
-class Exited(BaseException):
-    """Stand-in for the ``SystemExit`` of a script that failed. Never raised; keeps no frame alive."""
+class Ended(BaseException):
+    """Stand-in for what ended a script: SIGTERM or a ``SystemExit``. Never raised; keeps no frame alive."""
 
-    def __init__(self, message: str, lines: list[str]) -> None:
+    def __init__(self, kind: str, message: str, lines: list[str]) -> None:
         super().__init__(message)
-        self.facts: dict[str, Any] = {"type": "SystemExit", "message": message, "lines": lines[-LINES:]}
+        self.facts: dict[str, Any] = {"type": kind, "message": message, "lines": lines[-LINES:]}
 
 
 def install(records: Callable[[], int]) -> None:
@@ -50,7 +50,7 @@ def uninstall() -> None:
 def noted() -> BaseException | None:
     """Return why the script ends, if it called ``sys.exit`` with a failure and recorded nothing after it.
 
-    That is the exception that was being handled, or else an :class:`Exited`. An interactive session continues
+    That is the exception that was being handled, or else an :class:`Ended`. An interactive session continues
     after ``sys.exit``, so None.
     """
     if _noted is None or _noted[1] != _records() or hasattr(sys, "ps1"):
@@ -78,4 +78,4 @@ def _reason(status: Any) -> BaseException:
     if handled is not None and not isinstance(handled, SystemExit):
         return handled
     stack = "".join(traceback.format_stack(sys._getframe(2))).splitlines()
-    return Exited(text(status)[:4_000], [text(line[:400]) for line in stack])
+    return Ended("SystemExit", text(status)[:4_000], [text(line[:400]) for line in stack])

@@ -48,7 +48,7 @@ def unregister(run: Any) -> None:
 
 def error_facts(error: Any, redact: Redactor) -> dict[str, Any]:
     """Return ``type``, ``message`` and the last ``lines`` of the traceback; for other objects their text."""
-    if isinstance(error, sigterm.Terminated | exit_status.Exited):
+    if isinstance(error, exit_status.Ended):
         facts = error.facts
         return {**facts, "message": redact.text(facts["message"]), "lines": redact.lines(facts["lines"])}
     try:

@@ -33,26 +33,18 @@ from typing import Any
 
 from ..core.process_state import active_runs as live
 from . import child_processes
+from .exit_status import LINES, Ended
 
 STUCK_S = 2.0
 """Time that the main thread has to run its handler."""
 IDLE_S = 0.2
 """The same for an idle worker of a pool. It may wait for a lock, which no signal interrupts."""
-LINES = 40
 MESSAGE = "the process was terminated by SIGTERM"
 
 _wakes: socket.socket | None = None
 _noted = False
 _masks = threading.local()
 """``before``: the signals that the forking thread had blocked."""
-
-
-class Terminated(BaseException):
-    """Stand-in for an exception that reports SIGTERM. Never raised."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(MESSAGE)
-        self.facts: dict[str, Any] = {"type": "SIGTERM", "message": MESSAGE, "lines": lines[-LINES:]}
 
 
 def install() -> None:
@@ -99,9 +91,9 @@ def is_ours() -> bool:
     return signal.getsignal(signal.SIGTERM) is _terminated
 
 
-def noted_signal() -> Terminated | None:
+def noted_signal() -> Ended | None:
     """Return SIGTERM if the script's own handler has called ours, and the process ends now."""
-    return Terminated([]) if _noted else None
+    return _ended([]) if _noted else None
 
 
 def patience() -> float:
@@ -114,7 +106,11 @@ def stuck_facts() -> dict[str, Any]:
     frame = _main_frame()
     if child_processes.is_shared_by_parent() or _is_idle_worker(frame):
         return {}
-    return {**Terminated(lines_of(frame)).facts, "message": f"{MESSAGE}; its main thread did not answer"}
+    return _ended(lines_of(frame), f"{MESSAGE}; its main thread did not answer").facts
+
+
+def _ended(lines: list[str], message: str = MESSAGE) -> Ended:
+    return Ended("SIGTERM", message, lines)
 
 
 def lines_of(frame: FrameType | None) -> list[str]:
@@ -175,7 +171,7 @@ def _terminated(number: int, frame: FrameType | None) -> None:
         _noted = True  # a later handler of the script called ours, and decides what happens
         return
     is_usual = child_processes.is_shared_by_parent() or _is_idle_worker(frame)
-    error = None if is_usual else Terminated(lines_of(frame))
+    error = None if is_usual else _ended(lines_of(frame))
     for run in tuple(live):
         run.finish(error=error)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
