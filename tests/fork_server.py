@@ -32,6 +32,8 @@ MOST_BYTES = 1 << 20
 KILLED = -signal.SIGKILL
 SERVER, TORCH = "server", "torch"
 """What the process that forks has imported."""
+_PATH: list[str] = []
+"""Of the process that forks: ``sys.path`` without ``PYTHONPATH``."""
 _serving = False
 _forking: dict[str, tuple[socket.socket, subprocess.Popen[bytes]]] = {}
 _asking = threading.Lock()
@@ -259,10 +261,16 @@ def _run_server(arguments: list[str]) -> None:
     command.main()
 
 
+def _added_path() -> list[str]:
+    """Return what ``PYTHONPATH`` adds to ``sys.path``; an empty entry is the current folder."""
+    added = os.environ.get("PYTHONPATH")
+    return [each or str(Path.cwd()) for each in added.split(os.pathsep)] if added else []
+
+
 def _run_python(command: list[str]) -> None:
     """Do what ``python COMMAND`` does."""
     sys.orig_argv = [sys.executable, *command]
-    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:] = [*_added_path(), *_PATH]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if command[0] == "-m":
         sys.path.insert(0, str(Path.cwd()))
@@ -300,4 +308,5 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
+    _PATH = sys.path[len(_added_path()) :]  # a command has its own PYTHONPATH
     _main()

@@ -11,7 +11,7 @@ import pytest
 
 from tests import fork_server
 
-SHOW = "import sys; print(__name__, sys.argv[1:], sys.orig_argv[1:], sys.path[0])"
+SHOW = "import sys; print(__name__, sys.argv[1:], sys.orig_argv[1:], sys.path)"
 FAIL = "def fail():\n    raise ValueError('no')\n\nfail()\n"
 
 
@@ -33,8 +33,9 @@ def fresh(*command: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("how", ["script", "code", "failing script", "sys.exit", "module"])
-def test_it_is_what_python_would_run(how: str, tmp_path: Path) -> None:
+def test_it_is_what_python_would_run(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same name, arguments, path, status and traceback."""
+    monkeypatch.setenv("PYTHONPATH", "/one::/two")
     script = tmp_path / "script.py"
     script.write_text(FAIL if how == "failing script" else SHOW, "utf-8")
     command = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 import torch
 
-from tests import fork_server
 from tests.conftest import Tower, wait_for
 from tests.scenarios.diverging import BROKEN_AT, STEPS
 
@@ -28,11 +28,8 @@ def execute(tower: Tower, *command: str) -> str:
         "TOCSIN_SPOOL_DIR": str(tower.directory / "spool"),
         "PYTHONPATH": str(SCRIPT.parents[2]),
     }
-    with TemporaryFile() as output:
-        process = fork_server.train(*command, env=os.environ | own, stdout=output.fileno(), stderr=2)
-        assert process.wait() == 0
-        output.seek(0)
-        return output.read().decode()
+    line = [sys.executable, *command]
+    return subprocess.run(line, env=os.environ | own, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ def test_children_of_a_script_that_trains_report_to_its_run(
 
 
 @pytest.mark.parametrize(
-    ("method", "is_shared"), [("spawn", True), ("spawn", False), ("fork", True), ("fork", False)]
+    ("method", "is_shared"), represented([("fork", True), ("spawn", True), ("spawn", False), ("fork", False)])
 )
 def test_a_worker_that_the_end_of_its_pool_terminates_has_not_failed(
     shared_tower: Tower, tmp_path: Path, method: str, is_shared: bool

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from tests import fork_server
 from tocsin.capture import fsdp
 
 SCRIPT = Path(__file__).with_name("two_ranks.py")
@@ -38,23 +37,17 @@ CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA de
 def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     """Return what each rank printed: style -> report."""
     place = tmp_path_factory.mktemp("ranks") / "store"
-    path = os.pathsep.join([str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(SCRIPT.parents[3]), os.environ.get("PYTHONPATH", "")])
     environ = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     on_cpu = request.param == "cpu"
     world = 2 if on_cpu else torch.cuda.device_count()
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(place), str(k), str(world), "cpu" if on_cpu else f"cuda:{k}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environ,
-        )
-        for k in range(world)
-    ]
-    ended = [process.communicate(timeout=170) for process in processes]
-    assert all(process.returncode == 0 for process in processes), [err[-3000:] for _, err in ended]
-    return [json.loads(out.splitlines()[-1]) for out, _ in ended]
+    processes, outputs = [], [place.with_name(f"rank {k}") for k in range(world)]
+    for k, output in enumerate(outputs):
+        command = [str(SCRIPT), str(place), str(k), str(world), "cpu" if on_cpu else f"cuda:{k}"]
+        with output.open("wb") as file:
+            processes.append(fork_server.train(*command, env=environ, stdout=file.fileno(), stderr=2))
+    assert [process.wait(170) for process in processes] == [0] * world
+    return [json.loads(output.read_text("utf-8").splitlines()[-1]) for output in outputs]
 
 
 @pytest.fixture(params=STYLES)
