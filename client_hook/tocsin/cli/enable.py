@@ -19,9 +19,19 @@ def installed_in() -> Path:
 
 
 def install(folder: Path) -> Path:
-    """Create the file in ``folder`` and return its path. Raise OSError if the folder is not writable."""
+    """Create the file in ``folder`` and return its path.
+
+    Raises:
+        OSError: The folder is not writable.
+    """
     path = folder / FILE
-    path.write_text(LINE, encoding="utf-8")
+    try:
+        path.write_text(LINE, encoding="utf-8")
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written: {error.strerror}. Run `tocsin enable` as the owner of this "
+            "environment, or put `tocsin run` in front of the training command."
+        ) from None
     return path
 
 

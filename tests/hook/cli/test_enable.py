@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tocsin.cli.enable import install, remove
+from tocsin.cli.enable import FILE, install, remove
 
 SHOW = "import site, sys; site.addsitedir({folder!r}); print('tocsin.auto.start' in sys.modules)"
 
@@ -36,3 +36,9 @@ def test_disable_removes_the_file(tmp_path: Path) -> None:
     assert remove(tmp_path) == path
     assert not path.exists()
     assert remove(tmp_path) is None
+
+
+def test_a_folder_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(OSError, match=r"cannot be written: Is a directory.*`tocsin run`"):
+        install(tmp_path)
