@@ -162,7 +162,7 @@ test("settings that differ come first, and a missing one differs", () => {
   assert.equal(rows[1].values[1], undefined);
 });
 
-test("hundreds of runs become one line per style, and no mark and no range is lost", () => {
+test("hundreds of runs become lines of twelve runs of one style, and no mark and no range is lost", () => {
   const runs = Array.from({ length: 300 }, (_, i) => ({
     ...over(
       [
@@ -177,7 +177,7 @@ test("hundreds of runs become one line per style, and no mark and no range is lo
     dash: i % 20 < 10 ? "" : "6px,3px",
   }));
   const { lines, shades, marks } = overlay({ axis: "linear" }, runs, null, [0, 3], 1200, false, 0);
-  assert.deepEqual([lines.length, shades.length], [20, 10]);
+  assert.deepEqual([lines.length, shades.length], [40, 10]);
   assert.equal(
     lines.reduce((sum, line) => sum + line.y.filter(Number.isFinite).length, 0),
     899,

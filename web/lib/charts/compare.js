@@ -61,6 +61,9 @@ export const bucketsFor = (runs) => forSoMany(BUCKETS, runs);
  */
 export const pixelsFor = (lines) => forSoMany(WIDTHS, lines);
 
+/** Lines in one trace. */
+const MOST_MERGED = 12;
+
 /** Names under which scripts log how much data the model has seen. */
 const TOKENS = /(^|[/_])((num_|n_|consumed_|total_)?tokens|tokens_seen|(consumed_)?samples|examples)$/i;
 
@@ -339,23 +342,29 @@ export const partsOf = ({ id, layers, ink, dash, line }) =>
     .sort((a, b) => a.layer.attempt - b.layer.attempt);
 
 /**
- * Merge lines of the same style into one trace with gaps, so that hundreds of runs cost only as many traces
- * as there are styles.
+ * Merge lines of the same style into traces with gaps, because each trace takes time. With more lines in a
+ * trace, those of the last style would cover all others.
  *
  * @param {Line[]} lines
  * @returns {Line[]}
  */
 function alike(lines) {
-  /** @type {Map<string, Line>} */
+  /** @type {Map<string, Line & { merged: number }>} the newest trace of each style */
   const found = new Map();
+  /** @type {Line[]} */
+  const traces = [];
   for (const line of lines) {
     const lone = line.y.filter(Number.isFinite).length < 2;
     const key = [line.ink, line.dash, line.faint, line.raw, lone].join();
     const same = found.get(key);
-    if (same) append(same, line);
-    else found.set(key, { ...line, x: [...line.x], y: [...line.y], lone });
+    if (same && same.merged++ < MOST_MERGED) append(same, line);
+    else {
+      const trace = { ...line, x: [...line.x], y: [...line.y], lone, merged: 1 };
+      found.set(key, trace);
+      traces.push(trace);
+    }
   }
-  return [...found.values()];
+  return traces;
 }
 
 /**
