@@ -208,8 +208,9 @@ def test_a_process_without_torch_imports_nothing_more() -> None:
     script = "import sys; print(sorted(one for one in sys.modules if one.split('.')[0] in %r))"
     names = ("tocsin", "msgspec", "websockets", "socket", "logging", "asyncio")
     done = execute(*RUN, sys.executable, "-c", script % (names,))
-    loaded = ["core", "core.process_state", "mirrors", "mirrors.options", "auto", "auto.start", "lifecycle"]
-    loaded += ["lifecycle.import_hook", "lifecycle.first_training", "lifecycle.child_processes"]
+    loaded = ["api", "api.no_run", "auto", "auto.start", "core", "core.process_state", "lifecycle"]
+    loaded += ["lifecycle.child_processes", "lifecycle.first_training", "lifecycle.import_hook"]
+    loaded += ["mirrors", "mirrors.options"]
     assert done.stdout.strip() == str(sorted(["tocsin", *(f"tocsin.{one}" for one in loaded)]))
 
 
