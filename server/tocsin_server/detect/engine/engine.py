@@ -225,7 +225,7 @@ class Engine:
         reasons = {rule: str(why.get(rule, f"{RULE_CHANGED}the rule was changed")) for rule in ended}
         found = self._episodes.end(reasons, event.time_ns, self._newest[0])
         self._adopt(plan, reset)
-        return found + self._episodes.retuned(before, event.time_ns)
+        return found + self._episodes.with_new_severity(before, event.time_ns)
 
     def _withdraw(self, series: str, before: RunContext, event: RunEvent) -> list[Finding]:
         """Withdraw findings that assumed exact values, if the log prints the series with few decimals."""

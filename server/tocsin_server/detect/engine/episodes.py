@@ -103,7 +103,7 @@ class Episodes:
         found = [self._ended(key, reason, time_ns, step) for key in keys if key in self._subjects]
         return [finding for finding in found if finding is not None]
 
-    def retuned(self, before: Plan, time_ns: int) -> list[Finding]:
+    def with_new_severity(self, before: Plan, time_ns: int) -> list[Finding]:
         """Report the open alerts whose severity is another one than with the plan ``before``."""
         return [
             self._report(
