@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 from .gradient_samples import Pending, Sample, differs, has_hooks, sample_of
@@ -282,7 +283,10 @@ class OptimizerTracker:
     def note_gradients(self) -> None:
         """Record that the gradients are complete, or were unscaled: later changes are made by the script."""
         grad = self.probes[0].grad if self.probes else None
-        self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (version_of(grad), id(grad))
+        try:  # without a call, because this is in every step
+            self.gradient_version, self.gradient_id = (-1, 0) if grad is None else (grad._version, id(grad))
+        except RuntimeError:
+            self.gradient_version, self.gradient_id = nan, id(grad)
 
     def keep_sample(self) -> None:
         """Copy values of the gradients after a backward or unscaling, in the steps that are looked at."""

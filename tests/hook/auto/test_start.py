@@ -154,13 +154,13 @@ def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
 def test_children_of_a_script_that_trains_report_to_its_run(
     shared_tower: Tower, tmp_path: Path, method: str
 ) -> None:
-    """The parent's run has begun, so theirs is a part of it."""
+    """The parent's run has begun, so theirs is a part of it, each with a rank after the parent's."""
     script = tmp_path / "parent.py"
     script.write_text(PARENT.format(folder=str(Path(SCRIPT).parent), method=method))
     done = execute(*RUN, "--name", f"auto-{method}", sys.executable, str(script), **address(shared_tower))
     assert done.returncode == 0, done.stderr
     records = shared_tower.records(the_run(shared_tower, f"auto-{method}")["id"])
-    assert {one["rank"]: one["step"] for one in records if "loss" in one["values"]} == {0: 4, 1: 4}
+    assert {one["rank"]: one["step"] for one in records if "loss" in one["values"]} == {0: 4, 1: 4, 2: 4}
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_rule_about_the_whole_run_fails_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_alert_fires_without_a_diagnosis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin_server.detect.engine.engine.explain", lambda *_: crash())
+    monkeypatch.setattr("tocsin_server.detect.engine.episodes.explain", lambda *_: crash())
     result = evaluated()
     assert "nonfinite-loss" in names(result.findings)
     assert ("ZeroDivisionError" in result.crash, result.failed) == (True, [])
