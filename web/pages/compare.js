@@ -71,7 +71,6 @@ class ComparePage {
       },
       known: () => this.#tablesSoon(),
       complete: () => {
-        if (!this.data.many) this.#showRuns(); // before the charts take their time
         this.board.complete();
         this.#tablesSoon();
       },
@@ -364,17 +363,14 @@ class ComparePage {
       this.sweep.node.hidden = true;
       return this.groups.show(groupRowsOf(this.data, this.#kinds()));
     }
-    this.#showRuns();
+    const rows = this.#rows(this.board.cross.step);
+    this.runs.show(
+      this.data.loading && !this.data.ready ? rows.slice(0, FIRST_ROWS) : rows,
+      this.data.base(),
+    );
     this.groups.show(groupRowsOf(this.data, this.#kinds()));
     if (!this.data.loading) this.#below();
     this.tablesTook = performance.now() - began;
-  }
-
-  /** Write the table of runs. */
-  #showRuns() {
-    const rows = this.#rows(this.board.cross.step);
-    const none = this.data.loading && !this.data.ready;
-    this.runs.show(none ? rows.slice(0, FIRST_ROWS) : rows, this.data.base());
   }
 
   /** Show what is below the charts. */
