@@ -71,8 +71,8 @@ MODULE = '<script type="module"'
 PRELOAD = '<link rel="modulepreload" href="/{}" />'
 """Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
 PLOTLY = '<link rel="preload" as="script" href="/assets/plotly-{}.min.js" />'
-WITH_CHARTS = ("/runs/", "/compare")
-"""Beginnings of the addresses of pages that always have charts."""
+WITH_CHARTS = ("/runs/", "/compare?")
+"""Beginnings of the addresses of pages with charts: a comparison has none before runs are chosen."""
 REVALIDATED = {"cache-control": "no-cache"}
 # Explicit, because the registry of the machine (especially on Windows) may have other values.
 MEDIA_TYPES = {
@@ -214,7 +214,8 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
             own = f"{root}{VERSIONED}{now.version}/"
             address = request.url.path.removeprefix(root)
             links = [*map(PRELOAD.format, now.scripts_of(address)), *preloads(address, request.url.query)]
-            links += [PLOTLY.format(plotly.version)] if address.startswith(WITH_CHARTS) else []
+            if (address + _query(request)).startswith(WITH_CHARTS):
+                links.append(PLOTLY.format(plotly.version))
             text = now.index.replace(MODULE, "".join(links) + MODULE, 1)
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
         return HTMLResponse(text, headers=REVALIDATED)

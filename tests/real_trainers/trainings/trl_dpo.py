@@ -1,4 +1,4 @@
-"""TRL's ``DPOTrainer``: preferences, with a reference model and metrics of its own."""
+"""TRL's ``DPOTrainer``: preferences, a reference model, and metrics such as ``rewards/margins``."""
 
 from __future__ import annotations
 

@@ -169,7 +169,9 @@ def test_a_page_asks_at_once_for_what_it_always_needs(client: httpx.Client) -> N
     named = re.findall('rel="preload" as="[a-z]+" [^>]*?href="([^"]+)"', client.get("/runs/r_1").text)
     assert {"/api/v1/session", "/api/v1/runs/r_1?sparks=false", f"{ASSETS}.min.js"} <= set(named)
     assert len([each for each in named if each.startswith("/api/v1/runs/r_1/series?")]) == 2
-    assert f'as="script" href="{ASSETS}' not in client.get("/").text
+    for without in ("/", "/compare"):
+        assert f'as="script" href="{ASSETS}' not in client.get(without).text
+    assert f'as="script" href="{ASSETS}' in client.get("/compare?run=r_1").text
 
 
 def test_the_name_of_a_run_cannot_leave_its_link(client: httpx.Client) -> None:

@@ -15,7 +15,6 @@ from tocsin_server.runs.validation.names import PLAIN_NAME, is_name, shown
 
 MOST_SENTENCES = 8
 """Rejections reported per message; the last one counts the others."""
-_NAME = PLAIN_NAME.partition("{")[0]
 SHORT = 64
 """Up to this many numbers, a plain loop is faster than NumPy."""
 
@@ -107,11 +106,16 @@ def _read_columns(
     left_out: list[str] = []
     for name, body in message.cols.items():
         new = name not in known
-        read = _read_column(name, body, message.n, limits.name_bytes if new else None)
-        if isinstance(read, str):
+        is_named = not new or is_name(name, limits.name_bytes)
+        read = _read_column(body, message.n) if is_named else None
+        if not isinstance(read, Column):
             invalid += 1
             if invalid <= MOST_SENTENCES:
-                rejections.append(_bad_column(name, body, message, read))
+                rejections.append(
+                    _bad_name(name, message, limits)
+                    if read is None
+                    else _bad_column(name, body, message, read)
+                )
         elif new and room <= 0:
             left_out.append(name)
         else:
@@ -141,20 +145,20 @@ def _too_many(left_out: list[str], limits: Limits, seq: int) -> Refused:
     return Refused("series", "too-many-series", f"at most {limits.series} series per run", got, seq)
 
 
+def _bad_name(name: str, message: Records, limits: Limits) -> Refused:
+    return Refused("series", "bad-column", PLAIN_NAME.format(limits.name_bytes), shown(name), message.seq)
+
+
 def _bad_column(name: str, body: bytes | Sparse, message: Records, expected: str) -> Refused:
-    if expected.startswith(_NAME):
-        got = shown(name)
-    elif isinstance(body, Sparse):
+    if isinstance(body, Sparse):
         got = f"{shown(name)} with {len(body.at)} bytes of at, {len(body.v)} of v, n {message.n}"
     else:
         got = f"{shown(name)} of {len(body)} bytes, n {message.n}"
     return Refused("series", "bad-column", expected, got, message.seq)
 
 
-def _read_column(name: str, body: bytes | Sparse, n: int, name_bytes: int | None) -> Column | str:
-    """Return the column, or what was expected. ``name_bytes`` is None for a known name."""
-    if name_bytes is not None and not is_name(name, name_bytes):
-        return PLAIN_NAME.format(name_bytes)
+def _read_column(body: bytes | Sparse, n: int) -> Column | str:
+    """Return the column, or what was expected."""
     if isinstance(body, bytes):
         return Column(np.frombuffer(body, "<f8")) if len(body) == 8 * n else f"f64le[n], {8 * n} bytes"
     if len(body.at) % 4 or len(body.v) != 2 * len(body.at):
