@@ -174,9 +174,11 @@ def alerts_list(api: Api, options: argparse.Namespace) -> int:
         print_json(found)
         return 0
     rows = [
-        (one.id, one.severity, one.state, one.run_name, one.rule, _since(one), one.summary) for one in found
-    ]
-    head = ("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "SUMMARY")
+        (one.id, one.severity, one.state, one.run_name, one.rule, _since(one), "yes" if one.ack else "no",
+         one.summary)
+        for one in found
+    ]  # fmt: skip
+    head = ("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "ACKED", "SUMMARY")
     print_table(head, rows, empty="No alerts.", less=("SINCE", "STATE", "RULE", "RUN"))
     return 0
 

@@ -143,6 +143,14 @@ class Diagnosis(msgspec.Struct, frozen=True):
     timeline: List[List[Union[int, str]]] = []
 
 
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """Who acknowledged, when and with which note."""
+
+    by: str
+    at_ms: float
+    note: str = ""
+
+
 class Alert(msgspec.Struct, frozen=True):
     """One episode of one rule in one run."""
 
@@ -168,14 +176,8 @@ class Alert(msgspec.Struct, frozen=True):
     late: bool = False
     causal_order: int = 0
     labels: Dict[str, str] = {}
-
-
-class Acknowledgement(msgspec.Struct, frozen=True):
-    """Who acknowledged, when and with which note."""
-
-    by: str
-    at_ms: float
-    note: str = ""
+    ack: Optional[Acknowledgement] = None
+    """None if it is not acknowledged, and from a server older than this field."""
 
 
 class Resume(msgspec.Struct, frozen=True):

@@ -41,13 +41,15 @@ _ALERT = {
     **dict.fromkeys(("onset_step", "fired_step", "resolved_step"), "BIGINT"),
     **dict.fromkeys(("onset_ms", "fired_ms", "resolved_ms"), "DOUBLE"),
     "late": "BOOLEAN",
-    **dict.fromkeys(("summary", "cause"), "VARCHAR"),
+    **dict.fromkeys(("summary", "cause", "acknowledged_by"), "VARCHAR"),
+    "acknowledged_ms": "DOUBLE",
 }
 _INCIDENT = {
     **dict.fromkeys(("id", "project", "run_id", "run_name", "state", "severity"), "VARCHAR"),
     **dict.fromkeys(("alerts", "onset_step"), "BIGINT"),
     **dict.fromkeys(("onset_ms", "updated_ms"), "DOUBLE"),
-    "summary": "VARCHAR",
+    **dict.fromkeys(("summary", "acknowledged_by"), "VARCHAR"),
+    "acknowledged_ms": "DOUBLE",
 }
 
 
@@ -114,11 +116,17 @@ def _run_row(run: Run, file: str, config: Any, notes: str) -> dict[str, Any]:
 def _alert_row(alert: Alert) -> dict[str, Any]:
     values = {name: getattr(alert, name, None) for name in _ALERT}
     more = {"series": alert.subject, "cause": alert.diagnosis.cause, "incident_id": alert.incident or None}
-    return {**values, **more}
+    return {**values, **more, **_acknowledged(alert)}
 
 
 def _incident_row(incident: Incident) -> dict[str, Any]:
-    return {name: getattr(incident, name) for name in _INCIDENT} | {"alerts": incident.count}
+    values = {name: getattr(incident, name, None) for name in _INCIDENT}
+    return {**values, "alerts": incident.count, **_acknowledged(incident)}
+
+
+def _acknowledged(one: Alert | Incident) -> dict[str, Any]:
+    ack = one.ack
+    return {"acknowledged_by": ack and ack.by, "acknowledged_ms": ack and ack.at_ms}
 
 
 def _number(value: float | None) -> float | str | None:

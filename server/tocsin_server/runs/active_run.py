@@ -122,6 +122,8 @@ class Heartbeat:
     """Open phases by name -> when the server received the event that began them."""
     reported_phase: tuple[str, int | None] = ("", None)
     """The phase that the last ``alive`` message named, and when it was first named."""
+    is_imported: bool = False
+    """Whether the client is an importer: its pace and its end say nothing about the training."""
 
     def restart(self, now_ns: int) -> None:
         """Start a new attempt. Its first step may take as long as that of the first attempt."""
@@ -156,6 +158,10 @@ class Heartbeat:
         elif event.kind == "phase":
             self.phases.pop(name, None)
 
+    def note(self, event: RunEvent) -> None:
+        """Note whether an importer sent this event."""
+        self.is_imported = self.is_imported or event.kind == "imported"
+
     def alive(self, message: Alive, now_ns: int) -> None:
         """Note the phase that the training process reports, if any."""
         if message.phase != self.reported_phase[0]:
@@ -167,6 +173,7 @@ class Heartbeat:
             "last_record_ns": self.last_record_ns,
             "longest_s": max(self.intervals_s, default=None),
             "longest_pause_s": self.longest_pause_s,
+            "is_imported": self.is_imported,
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -183,6 +190,7 @@ class Heartbeat:
         if saved.get("longest_s") is not None:
             self.intervals_s.append(float(saved["longest_s"]))
         self.longest_pause_s = float(saved.get("longest_pause_s") or 0.0)
+        self.is_imported = saved.get("is_imported") is True
 
     @property
     def phase(self) -> tuple[str, int | None]:
@@ -322,6 +330,7 @@ class ActiveRun:
     def begin(self, item: RecordBatch | RunEvent, now_ns: int) -> None:
         """Add an item whose turn it is to the summary and the recent records."""
         if isinstance(item, RunEvent):
+            self.heartbeat.note(item)
             self._unsaved += 1
         else:
             self.summary.take(item, now_ns)
@@ -443,7 +452,9 @@ class ActiveRun:
         """
         for page in pages(items):
             for item in page:
-                if not isinstance(item, RunEvent):
+                if isinstance(item, RunEvent):
+                    self.heartbeat.note(item)
+                else:
                     if item.arrival > summary_upto:
                         self.summary.take(item, int(item.time_ns[-1]))
                     self._unsaved += item.n

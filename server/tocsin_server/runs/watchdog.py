@@ -2,7 +2,7 @@
 
 The rules themselves are pure (``detect/rules/system/stalled.py`` and ``trainer_lost.py``). Times are arrival
 times by the server's clock, counted from the server's start, so that a restart causes no alert storm. Ended
-runs never get such alerts.
+and imported runs never get such alerts.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ def _look_at(pipeline: Pipeline, run: ActiveRun, now_ns: int) -> None:
     if not run.state.ended:
         state = state_of(run, findings)
         changes = {"state": state} if state is not run.state else {}
+    if run.heartbeat.is_imported:  # an importer that was interrupted is no problem of the training
+        findings = [finding for finding in findings if finding.state is AlertState.RESOLVED]
     if findings or changes:
         pipeline.changes.apply(run.id, findings, changes)
     elif run.state.ended and run.rests_until_ns and not run.rests(now_ns):

@@ -25,7 +25,7 @@ from tocsin_server.store import rule_tables as rule_tables  # its tables are par
 if TYPE_CHECKING:  # imported only to migrate: most commands find the newest schema
     from alembic.config import Config
 
-HEAD = "view_times"
+HEAD = "view_acknowledgements"
 """The newest revision in ``migrations/versions``."""
 ADVISORY_LOCK = 0x746F6373
 """Key of the Postgres lock that lets one server migrate at a time ("tocs")."""

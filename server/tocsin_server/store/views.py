@@ -68,6 +68,13 @@ _INCIDENT = (
     " ELSE alert.run_id || '.' || alert.incident END"
 )
 """As ``incident_rows`` computes the id of an incident."""
+_ACK = (
+    "LEFT JOIN acknowledgement AS ack ON ack.run_id = alert.run_id AND ack.fingerprint = alert.fingerprint"
+    " AND ack.episode = alert.episode AND NOT ack.undone AND NOT EXISTS (SELECT 1"
+    " FROM acknowledgement AS later WHERE later.run_id = ack.run_id AND later.fingerprint = ack.fingerprint"
+    " AND later.episode = ack.episode AND later.at_ns > ack.at_ns)"
+)
+"""Joins the acknowledgement of an alert that is in force."""
 NAMES = ("runs", "alerts", "incidents", "metrics_long", "metrics_latest", "nonfinite_values")
 """The views, each after those that it uses."""
 
@@ -129,20 +136,14 @@ def _alerts(words: Mapping[str, str]) -> str:
         f"alert.{name}_step, {time.format(f'alert.{name}_ns')} AS {name}_at"
         for name in ("onset", "fired", "resolved")
     )
-    newest = (
-        "SELECT acknowledgement.actor FROM acknowledgement WHERE acknowledgement.run_id = alert.run_id"
-        " AND acknowledgement.fingerprint = alert.fingerprint AND acknowledgement.episode = alert.episode"
-        " AND NOT acknowledgement.undone AND NOT EXISTS (SELECT 1 FROM acknowledgement AS later"
-        " WHERE later.run_id = alert.run_id AND later.fingerprint = alert.fingerprint"
-        " AND later.episode = alert.episode AND later.at_ns > acknowledgement.at_ns)"
-    )
     return f"""
         SELECT alert.run_id || '.' || alert.fingerprint || '.' || alert.episode AS id,
           {_INCIDENT} AS incident_id, alert.run_id, run.name AS run_name, run.project, alert.rule,
           alert.subject AS series, alert.severity, alert.state, {times},
           {time.format("alert.updated_ns")} AS updated_at, alert.late, alert.summary,
-          {words["cause"]} AS cause, ({newest}) AS acknowledged_by
-        FROM alert JOIN run ON run.id = alert.run_id"""  # noqa: S608 - constants
+          {words["cause"]} AS cause, ack.actor AS acknowledged_by,
+          {time.format("ack.at_ns")} AS acknowledged_at
+        FROM alert JOIN run ON run.id = alert.run_id {_ACK}"""  # noqa: S608 - constants
 
 
 def _incidents(words: Mapping[str, str]) -> str:
@@ -152,8 +153,10 @@ def _incidents(words: Mapping[str, str]) -> str:
           SELECT {_INCIDENT} AS id, alert.run_id, run.name AS run_name, run.project, alert.state,
             alert.summary, alert.onset_step, alert.onset_ns, alert.updated_ns, {_LEVEL} AS level,
             row_number() OVER (PARTITION BY {_INCIDENT} ORDER BY {_LEVEL} DESC, alert.onset_ns, alert.rule)
-              AS place
-          FROM alert JOIN run ON run.id = alert.run_id WHERE alert.incident <> '')
+              AS place,
+            ack.actor, ack.at_ns, row_number() OVER (PARTITION BY {_INCIDENT} ORDER BY {_LEVEL} DESC,
+              CASE WHEN ack.at_ns IS NULL THEN 1 ELSE 0 END, ack.at_ns DESC) AS ack_place
+          FROM alert JOIN run ON run.id = alert.run_id {_ACK} WHERE alert.incident <> '')
         SELECT id, max(CASE WHEN place = 1 THEN project END) AS project,
           max(CASE WHEN place = 1 THEN run_id END) AS run_id,
           max(CASE WHEN place = 1 THEN run_name END) AS run_name, count(DISTINCT run_id) AS runs,
@@ -163,7 +166,9 @@ def _incidents(words: Mapping[str, str]) -> str:
             ELSE 'resolved' END AS state,
           {_NAMED_LEVEL} AS severity, count(*) AS alerts, min(onset_step) AS onset_step,
           {time.format("min(onset_ns)")} AS onset_at, {time.format("max(updated_ns)")} AS updated_at,
-          max(CASE WHEN place = 1 THEN summary END) AS summary
+          max(CASE WHEN place = 1 THEN summary END) AS summary,
+          max(CASE WHEN ack_place = 1 THEN actor END) AS acknowledged_by,
+          {time.format("max(CASE WHEN ack_place = 1 THEN at_ns END)")} AS acknowledged_at
         FROM numbered GROUP BY id"""  # noqa: S608 - constants
 
 

@@ -161,6 +161,8 @@ def test_an_incident_can_be_acknowledged(api: tocsin.Api, trained: str) -> None:
     ack = api.incident(first.id).ack
     assert ack is not None
     assert ack.note == "seen"
+    assert api.alert(first.alerts[0].id).ack == ack
+    assert ack in [alert.ack for alert in api.alerts(trained)]
 
 
 def test_events_and_checkpoints(api: tocsin.Api, shared_tower: Tower, tmp_path: Path) -> None:

@@ -61,6 +61,25 @@ def test_a_trainer_that_is_gone_is_lost_and_comes_back(
 
 
 @pytest.mark.usefixtures("by_hand")
+def test_an_interrupted_import_is_lost_without_an_alert(
+    run_server: Start, dial: Dial, eventually: Any, tmp_path: Any
+) -> None:
+    """Also after a restart of the server; its continuation runs."""
+    server = run_server()
+    client = dial(server.base, "r1", server.token)
+    client.send(Event(0, "imported", time.time_ns(), data={}))
+    client.acked(client.train([0], loss=[1.0]), 0)
+    client.socket.close()
+    eventually(lambda: not server.pipeline.registry.active["r1"].connected, "the importer to go")
+    assert after(server, 700) == [("lost", ())]
+    server.stop()
+    again = run_server(tmp_path)
+    assert after(again, 700) == [("lost", ())]
+    dial(again.base, "r1", again.token)
+    assert after(again, 1) == [("running", ())]
+
+
+@pytest.mark.usefixtures("by_hand")
 def test_a_run_whose_steps_stop_is_stalled(run_server: Start, dial: Dial) -> None:
     """A client that is alive without steps is stalled, not lost, until steps arrive."""
     server = run_server()

@@ -15,9 +15,10 @@ from tests.import_graph import ROOT
 from tests.server.store.whole_run import write_run_to
 from tocsin_server.runs.sparkline_buckets import Spark
 from tocsin_server.store import views
+from tocsin_server.store.acks import Ack, add_acks
 from tocsin_server.store.database import Database, open_database
 from tocsin_server.store.reader import StoreReader
-from tocsin_server.store.tables import run
+from tocsin_server.store.tables import alert, run
 
 PAGE = (ROOT / "docs" / "how-to" / "query.md").read_text("utf-8")
 COOKBOOK = re.findall(r'```sql title="(.+?)"\n(.+?);\n```', PAGE, flags=re.DOTALL)
@@ -76,6 +77,21 @@ def test_incidents_are_those_of_the_api(database: Database, rows: Callable[..., 
     for id, one in incidents.items():
         assert (found[id]["state"], found[id]["severity"]) == (one.state.value, one.incident.severity.value)
         assert found[id]["alerts"] == one.count
+
+
+def test_acknowledgements_are_those_of_the_api(database: Database, rows: Callable[..., Any]) -> None:
+    """With their times; a withdrawn one is none, and an incident has the one of its most severe alert."""
+    worst = max((one.alert for one in StoreReader(database).alerts()), key=lambda one: one.severity.level)
+    key = (worst.run_id, worst.fingerprint, worst.episode)
+    with database.engine.begin() as connection:
+        connection.execute(update(alert).values(incident="1"))
+        add_acks(connection, [key], Ack(2**62, "ada", "mine"))
+    for view in ("alerts", "incidents"):
+        found = rows(f"SELECT * FROM {view} WHERE acknowledged_by = 'ada'")
+        assert [second(row["acknowledged_at"]) for row in found] == [2**62 // 10**9]
+    with database.engine.begin() as connection:
+        add_acks(connection, [key], Ack(2**62, "ada", "", undone=True))
+    assert not rows("SELECT * FROM incidents WHERE acknowledged_by = 'ada'")
 
 
 def test_the_newest_values_are_exact(database: Database, rows: Callable[..., Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -12,15 +12,16 @@ from pydantic import StringConstraints
 from starlette.requests import Request
 from typing_extensions import TypedDict
 
-from tocsin_server.core.models import AlertState
+from tocsin_server.core.models import Alert, AlertState
 from tocsin_server.core.responses import ExactJSON, Problem
 from tocsin_server.delivery.router import marks_of, routed_alerts_of, routing_of, silence_of
 from tocsin_server.delivery.updates import show_acknowledged
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
-from tocsin_server.http.api.shapes import DeliveryState
+from tocsin_server.http.api.shapes import AlertRow, DeliveryState
 from tocsin_server.http.services import Services, services_of
+from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import alert_groups, audit, notification_config
 from tocsin_server.store.acks import Ack, Key, acks_in_force, add_ack
 from tocsin_server.store.alert_rows import alert_key
@@ -42,6 +43,12 @@ class AckRow(TypedDict):
     by: str
     at_ms: float
     note: str
+
+
+class AcknowledgedAlertRow(AlertRow):
+    """An alert, and its acknowledgement; null if there is none or it was withdrawn."""
+
+    ack: AckRow | None
 
 
 class AlertMarks(TypedDict):
@@ -164,6 +171,12 @@ def marks_now(connection: Connection, alert_id: str, key: Key) -> dict[str, Any]
         "silenced_by": list(marks.silenced_by),
         "inhibited_by": list(marks.inhibited_by),
     }
+
+
+def alert_row(alert: Alert, run_name: str, project: str, acks: Mapping[Key, Ack]) -> dict[str, Any]:
+    """Return an alert as the API shows it, given the acknowledgements in force."""
+    ack = acks.get((alert.run_id, alert.fingerprint, alert.episode))
+    return {**alert_json(alert, run_name=run_name, project=project), "ack": ack_row(ack)}
 
 
 def ack_row(ack: Ack | None) -> dict[str, Any] | None:

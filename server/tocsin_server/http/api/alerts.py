@@ -11,13 +11,14 @@ from typing_extensions import TypedDict
 
 from tocsin_server.core.models import AlertState, Severity
 from tocsin_server.core.responses import ExactJSON, Problem
+from tocsin_server.http.api.acks import AcknowledgedAlertRow, alert_row
 from tocsin_server.http.api.permission import Reader
 from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import AlertRow, row_of
-from tocsin_server.http.services import services_of
+from tocsin_server.http.api.shapes import row_of
+from tocsin_server.http.services import Services, services_of
 from tocsin_server.offline.snapshot_gather import download
-from tocsin_server.runs.run_summary import alert_json
+from tocsin_server.store.acks import acks_in_force
 from tocsin_server.store.change_cursor import PATTERN
 from tocsin_server.store.results import StoredAlert
 from tocsin_server.transfer.record_export import file_name
@@ -30,7 +31,7 @@ class AlertList(TypedDict):
     ``after``.
     """
 
-    items: list[AlertRow]
+    items: list[AcknowledgedAlertRow]
     next: str | None
 
 
@@ -45,7 +46,7 @@ class HistoryRow(TypedDict):
     summary: str
 
 
-class AlertDetail(AlertRow):
+class AlertDetail(AcknowledgedAlertRow):
     """An alert with its transitions, oldest first."""
 
     history: list[HistoryRow]
@@ -79,13 +80,14 @@ def list_alerts(
     """
     states = chosen("state", state, AlertState)
     severities = chosen("severity", severity, Severity)
-    reader = services_of(request).reader
+    services = services_of(request)
+    reader = services.reader
     if after is None:
         found, following = reader.alerts(run, states, severities, limit), None
     else:
         page = page_of(lambda: reader.alert_page(run, states, severities, after=after, limit=limit), after)
         found, following = page.items, page.next
-    return ExactJSON({"items": [alert_row(stored) for stored in found], "next": following})
+    return ExactJSON({"items": _rows(services, found), "next": following})
 
 
 @router.get("/alerts/{alert_id:path}/snapshot", response_model=IncidentSnapshotDocument)
@@ -104,14 +106,16 @@ def incident_snapshot(request: Request, alert_id: str, _identity: Reader) -> Res
 @router.get("/alerts/{alert_id:path}", response_model=AlertDetail)
 def one_alert(request: Request, alert_id: str, _identity: Reader) -> ExactJSON:
     """Return one alert with its transitions."""
-    reader = services_of(request).reader
+    services = services_of(request)
+    reader = services.reader
     stored = reader.alert(alert_id)
     if stored is None:
         raise Problem(404, subject="alert", expected="the id of an alert", got=alert_id)
     history = [row_of(HistoryRow, step) for step in reader.alert_history(alert_id)]
-    return ExactJSON(alert_row(stored) | {"history": history})
+    return ExactJSON(_rows(services, [stored])[0] | {"history": history})
 
 
-def alert_row(stored: StoredAlert) -> dict[str, Any]:
-    """Return an alert as the API shows it."""
-    return alert_json(stored.alert, run_name=stored.run_name, project=stored.project)
+def _rows(services: Services, found: list[StoredAlert]) -> list[dict[str, Any]]:
+    with services.database.reader.connect() as connection:
+        acks = acks_in_force(connection, {each.alert.run_id for each in found})
+    return [alert_row(each.alert, each.run_name, each.project, acks) for each in found]

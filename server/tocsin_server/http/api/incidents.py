@@ -13,14 +13,21 @@ from typing_extensions import TypedDict
 from tocsin_server.core.incidents import IncidentState
 from tocsin_server.core.models import Severity
 from tocsin_server.core.responses import ExactJSON, Problem
-from tocsin_server.http.api.acks import AckRow, LifeLine, NewAck, ack_row, stored_acks
+from tocsin_server.http.api.acks import (
+    AcknowledgedAlertRow,
+    AckRow,
+    LifeLine,
+    NewAck,
+    ack_row,
+    alert_row,
+    stored_acks,
+)
 from tocsin_server.http.api.deletion import actor_of
 from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.query import AFTER, WHOLE, chosen, cursor, page_of, some_of
 from tocsin_server.http.api.resource import resource
-from tocsin_server.http.api.shapes import AlertRow, row_of
+from tocsin_server.http.api.shapes import row_of
 from tocsin_server.http.services import Services, services_of
-from tocsin_server.runs.run_summary import alert_json
 from tocsin_server.store import audit
 from tocsin_server.store.acks import Ack, Key, acks_in_force, add_acks
 from tocsin_server.store.alert_timeline import incident_timeline
@@ -62,7 +69,7 @@ class IncidentRow(TypedDict):
     root: str
     count: int
     ack: AckRow | None
-    alerts: list[AlertRow]
+    alerts: list[AcknowledgedAlertRow]
 
 
 class ResumeRow(TypedDict):
@@ -208,8 +215,7 @@ def incident_row(stored: StoredIncident, acks: dict[Key, Ack]) -> dict[str, Any]
         count=stored.count,
         ack=ack_row(_covering(stored, acks)),
         alerts=[
-            alert_json(alert, run_name=stored.runs[alert.run_id], project=stored.project)
-            for alert in incident.alerts
+            alert_row(alert, stored.runs[alert.run_id], stored.project, acks) for alert in incident.alerts
         ],
     )
 

@@ -23,7 +23,9 @@ def test_an_alert_is_acknowledged_and_unacknowledged(server: Any, trainer: Calla
     marks = ask(server, "POST", f"/alerts/{alert}/ack", {"note": "mine"}).json()
     assert (marks["ack"]["by"], marks["ack"]["note"]) == ("admin login link", "mine")
     assert abs(marks["ack"]["at_ms"] / 1000 - time.time()) < 60
+    assert server.get(f"/alerts/{alert}")["ack"] == marks["ack"]
     assert ask(server, "DELETE", f"/alerts/{alert}/ack").json()["ack"] is None
+    assert server.get(f"/alerts/{alert}")["ack"] is None
     life = server.get(f"/alerts/{alert}/history")
     assert [line["kind"] for line in life["items"]] == ["transition", "ack", "unack"]
     assert life["marks"]["ack"] is None
