@@ -8,7 +8,7 @@ event, so that no notifications are sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -68,13 +68,16 @@ def import_runs(
         advance: Called with the number of records read since the last call.
         skipped: Receives the files of a folder that are not training logs.
     """
-    marks, has_delivered = Marks(), False
+    marks, has_delivered, seen = Marks(), False, dict[str, Path]()
     for one in runs_at(root) if isinstance(root, Address) else runs_in(root, skipped):
         if isinstance(one, UnreadableSource):
             yield Outcome(one.path, False, f"{one.path}: {one.why}")
         else:
             name, default = _named(root, one)
             outcome = _import(one, name, project or default, destination, marks, advance)
+            first = seen.setdefault(outcome.run or str(one.path), one.path)
+            if outcome.delivered and first != one.path and not outcome.new:
+                outcome = replace(outcome, text=f"{one.path}: the same run as {first}, already imported")
             yield outcome
             has_delivered = has_delivered or bool(outcome.delivered)
             if outcome.is_refused and not has_delivered:

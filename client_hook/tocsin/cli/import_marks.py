@@ -1,7 +1,7 @@
 """Remember what was imported, so that a log without an id of its run is the same run after it has grown.
 
-One small file for each imported log, in ``~/.local/state/tocsin/imports``. Without it, a log that has not
-changed is still recognized, by its content.
+Two small files for each imported log, in ``~/.local/state/tocsin/imports``. Without them, a log that has not
+changed is still recognized, by its content. A copy in another folder is another run, while both exist.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Marks:
             digest.update(chunk)
             size += len(chunk)
         found = digest.hexdigest()
-        return Mark(known.run if known is not None and is_same else found, size, found)
+        run = known.run if known is not None and is_same else self._own(found, source.path)
+        return Mark(run, size, found)
 
     def keep(self, source: Source, mark: Mark) -> None:
         """Remember the run of ``source``. Replaces the file as a whole."""
@@ -57,9 +58,27 @@ class Marks:
             return
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                file.write(msgspec.json.encode(mark))
-            os.replace(file.name, self._place(source.path))
+            self._write(self._place(source.path), msgspec.json.encode(mark))
+            self._write(self._origin(mark.run), os.fsencode(source.path.resolve()))
+
+    def _own(self, digest: str, path: Path) -> str:
+        """Return the run of a log by its content, or another one if a file elsewhere was imported as that."""
+        own = os.fsencode(path.resolve())
+        try:
+            first = self._origin(digest).read_bytes()
+        except OSError:
+            return digest
+        is_copy = first != own and os.path.exists(first)
+        return _digest(digest.encode() + own).hexdigest() if is_copy else digest
+
+    def _write(self, place: Path, content: bytes) -> None:
+        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, place)
+
+    def _origin(self, run: str) -> Path:
+        """Return the file that has the path from which a run was imported."""
+        return self._folder / f"{run}.path"
 
     def _known(self, path: Path) -> Mark | None:
         try:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MOST_SHOWN = 100
 """Incidents in the JSON of one run, the most urgent first."""
+EXPLAINED = 5
+"""Incidents that are shown of one run."""
+STATES, SEVERITIES = ("open", "mitigated"), ("critical", "warning", "info")
 VITAL = ("loss", "grad_norm", "scale", "lr")
 
 
@@ -76,17 +79,26 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
     from .output import print_json, print_styled
 
     run = api.run(options.run)
-    incidents = _first(api.incidents(run), MOST_SHOWN, "incidents")
+    incidents = sorted(_first(api.incidents(run), MOST_SHOWN, "incidents"), key=_urgency)
     if options.json:
         print_json({"run": run, "incidents": incidents})
         return 0
     for line in _described(run):
         print_styled(*line)
-    for incident in incidents[:5]:
+    for incident in incidents[:EXPLAINED]:
         print()
         for line in _incident_lines(incident):
             print_styled(*line)
+    if len(incidents) > EXPLAINED:
+        print(f"\nMore incidents: tocsin incidents --run {run.id}")
     return 0
+
+
+def _urgency(one: Incident) -> tuple[int, int, float]:
+    """Order incidents: open before mitigated ones before the others, more severe, newer onset."""
+    state = STATES.index(one.state) if one.state in STATES else len(STATES)
+    level = SEVERITIES.index(one.severity) if one.severity in SEVERITIES else len(SEVERITIES)
+    return state, level, -one.onset_ms
 
 
 Line = list[tuple[str, str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import importlib
 import os
 import pkgutil
@@ -70,9 +71,15 @@ def runs_in(path: Path, skipped: list[Path] | None = None) -> Iterator[Found]:
         folder = Folder(Path(place), frozenset(_visible(files)), frozenset(_visible(folders)))
         found, left = _claimed(folder)
         folders[:] = [name for name in folders if name in left.folders]
-        logs = [log for name in sorted(left.files) if (log := _log_in_folder(folder.path / name, skipped))]
-        yield from sorted([*found, *logs], key=lambda run: str(run.path))
+        paths = (folder.path / name for name in sorted(left.files))
+        logs = (log for path in paths if (log := _log_in_folder(path, skipped)))  # opened one by one
+        found.sort(key=_path)
+        yield from heapq.merge(found, logs, key=_path)
     yield from (UnreadableSource(Path(error.filename), reason(error)) for error in denied)
+
+
+def _path(run: Found) -> str:
+    return str(run.path)
 
 
 def name_in(root: Path, path: Path) -> str:

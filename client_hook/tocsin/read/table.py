@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Union
 
 if TYPE_CHECKING:
@@ -37,6 +37,15 @@ class Column:
             found[row] = value
         return found
 
+    def take(self, rows: Sequence[int], n: int) -> Column:
+        """Return the column of these of ``n`` rows."""
+        dense = self.dense(n)
+        found = [dense[row] for row in rows]
+        known = [place for place, value in enumerate(found) if value is not None]
+        values = [found[place] for place in known]
+        typed = values if isinstance(self.values, list) else array(self.values.typecode, values)
+        return Column(typed, None if len(known) == len(found) else array("q", known))
+
 
 @dataclass(frozen=True)
 class Table:
@@ -58,6 +67,36 @@ class Table:
     def names(self) -> list[str]:
         """Names of the columns."""
         return list(self.columns)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the columns."""
+        return iter(self.columns)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """Return a column as a list; None where a value is missing.
+
+        In a table with the column ``series``, the name of a series stands for the column ``value`` of its
+        rows. With several series, :meth:`of` returns the rows of one.
+
+        Raises:
+            KeyError: There is no such column or series; the message has the names.
+        """
+        if name in self.columns:
+            return self.columns[name].dense(self.n)
+        return self.of(name)["value"]
+
+    def of(self, series: str) -> Table:
+        """Return the rows of one series of a table with the column ``series``.
+
+        Raises:
+            KeyError: There is no such series; the message has the names.
+        """
+        every = self["series"] if "series" in self.columns else []
+        rows = [row for row, each in enumerate(every) if each == series]
+        if not rows:
+            names = dict.fromkeys([*self.columns, *every])
+            raise KeyError(f"There is no column or series {series!r}, only {', '.join(names)}.")
+        return replace(self, n=len(rows), columns={n: c.take(rows, self.n) for n, c in self.columns.items()})
 
     def lists(self) -> dict[str, list[Any]]:
         """Return each column as a list; None where a value is missing."""

@@ -76,6 +76,22 @@ def test_a_log_that_has_grown_is_the_same_run(server: IngestServer, log: Path) -
     assert server.only.steps == list(range(3003))
 
 
+def test_equal_logs_in_two_folders_are_two_runs(
+    server: IngestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the second time; a folder that was moved is the same run."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for name in ("a", "b"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "train.csv").write_text(TEXT)
+    first, again = (list(import_runs(tmp_path / "runs", Destination(server.url, "tk"))) for _ in range(2))
+    assert [one.new for one in first] == [3001, 3001]
+    assert [(one.run, one.new) for one in again] == [(one.run, 0) for one in first]
+    (tmp_path / "runs" / "a").rename(tmp_path / "moved")
+    (moved,) = import_runs(tmp_path / "moved", Destination(server.url, "tk"))
+    assert (moved.run, moved.new) == (first[0].run, 0)
+
+
 def test_an_interrupted_import_of_a_growing_log_is_continued(server: IngestServer, log: Path) -> None:
     """The server had records of it before the log grew: they stay the same run."""
     server.withhold_acks = True

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from array import array
 
+import pytest
+
 from tocsin.read.table import Column, Gathering, Table
 
 TABLE = Table(
@@ -25,6 +27,20 @@ def test_lists_have_none_where_a_value_is_missing() -> None:
     assert str(found["val"]) == "[None, nan, None, 2.0]"
     assert str(found["loss"]) == "[nan, inf, -inf, -0.0]"
     assert next(sorted(row) for row in TABLE.rows()) == ["loss", "series", "step"]
+
+
+def test_a_column_is_read_by_its_name() -> None:
+    assert str(TABLE["val"]) == "[None, nan, None, 2.0]"
+    assert ["val" in TABLE, *TABLE] == [True, "step", "loss", "val", "series"]
+
+
+def test_the_rows_of_a_series_are_read_by_its_name() -> None:
+    values = Column(array("d", [0.5, math.nan]), array("q", [0, 3]))
+    table = Table(4, {"series": Column(["loss", "lr", "lr", "loss"]), "value": values})
+    assert str(table["loss"]) == "[0.5, nan]"
+    assert str(table.of("lr").lists()) == "{'series': ['lr', 'lr'], 'value': [None, None]}"
+    with pytest.raises(KeyError, match="only series, value, loss, lr"):
+        table["lost"]
 
 
 def test_numpy_masks_what_is_missing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -13,9 +14,12 @@ from ..items import Parsed, Row, Unread
 from ..values import number as as_number
 from ..values import printed
 
+_DECODER = json.JSONDecoder(parse_float=printed)
 
+
+@lru_cache(maxsize=1)
 def objects(head: Head) -> list[dict[str, Any]]:
-    """Return the lines of ``head`` that are objects; empty if many lines are not."""
+    """Return the lines of ``head`` that are objects; empty if many lines are not. Several formats ask."""
     lines = [line for line in head.lines if line.strip()]
     found = [value for line in lines if (value := loaded(line)) is not None]
     return found if len(found) * 2 >= len(lines) else []
@@ -27,7 +31,7 @@ def loaded(line: str) -> dict[str, Any] | None:
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
-        value = json.loads(text, parse_float=printed)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -55,8 +59,8 @@ class JsonLinesParser:
         """Return the row of one object, or None if it has no value."""
         ours = isinstance(value.get("values"), Mapping) and "seq" in value
         if ours:  # a record of `tocsin-server export`
-            values = {name: as_number(item) for name, item in value.pop("values").items()}
-            row = self._fields.row(value, number)
+            values = {name: as_number(item) for name, item in value["values"].items()}
+            row = self._fields.row({name: value[name] for name in value if name != "values"}, number)
             row.values = {name: known for name, known in values.items() if known is not None}
             row.ours = True
         else:
