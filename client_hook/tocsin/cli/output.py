@@ -28,6 +28,8 @@ STYLES = {
 }
 """Style of a cell by its text."""
 GAP = "  "
+NARROWEST = 16
+"""A column that a narrow terminal cuts keeps so many cells."""
 
 
 def print_json(value: Any) -> None:
@@ -94,14 +96,28 @@ def print_table(
 def fitting(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int, less: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return a table without as many columns of ``less`` as it takes to fit the width."""
-    lines = [list(head), *map(list, rows)]
+    """Return a table without as many columns of ``less`` as it takes to fit the width.
+
+    The first column, an id, stays complete. The last one is cut by the terminal, so it needs a quarter of the
+    width; the others have at most a third.
+    """
+    lines = [
+        [*line[:1], *(_shortened(each, max(NARROWEST, width // 3)) for each in line[1:-1]), *line[1:][-1:]]
+        for line in (head, *rows)
+    ]
     for name in less:
-        if sum(_widths(lines)) + len(GAP) * (len(lines[0]) - 1) <= width:
+        *widths, last = _widths(lines)
+        if sum(widths) + min(last, max(NARROWEST, width // 4)) + len(GAP) * len(widths) <= width:
             break
         place = lines[0].index(name)
         lines = [line[:place] + line[place + 1 :] for line in lines]
     return lines[0], lines[1:]
+
+
+def _shortened(cell: str, most: int) -> str:
+    """Return a text of at most about ``most`` characters: its beginning and its end."""
+    end = most // 2
+    return cell if len(cell) <= most else f"{cell[: most - end - 1]}…{cell[-end:]}"
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> Iterator[str]:

@@ -61,16 +61,25 @@ def add_json(parser: argparse.ArgumentParser, fields: str) -> None:
     parser.add_argument("--json", action="store_true", help=f"print JSON: {fields}")
 
 
-def count(text: str) -> int:
+def limit(text: str) -> int:
+    """Return how many things are listed at most. For ``type=`` of an argument.
+
+    Raises:
+        argparse.ArgumentTypeError: It is no whole number of 1 or more.
+    """
+    return count(text, 1)
+
+
+def count(text: str, least: int = 0) -> int:
     """Return a number of things. For ``type=`` of an argument.
 
     Raises:
-        argparse.ArgumentTypeError: It is no whole number of 0 or more.
+        argparse.ArgumentTypeError: It is no whole number of ``least`` or more.
     """
     try:
         number = int(text)
     except ValueError:
         number = -1
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, got {text!r}")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of {least} or more, got {text!r}")
     return number

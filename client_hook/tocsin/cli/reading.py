@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from . import logs
 from .asking import asking
-from .parsing import add_json, command, count
+from .parsing import add_json, command, limit
 
 if TYPE_CHECKING:
     from ..read import Alert, Api, Incident, Run, RunDetail
@@ -191,7 +191,7 @@ def alerts_list(api: Api, options: argparse.Namespace) -> int:
         for one in found
     ]  # fmt: skip
     head = ("ID", "SEVERITY", "STATE", "RUN", "RULE", "SINCE", "ACKED", "SUMMARY")
-    print_table(head, rows, empty="No alerts.", less=("SINCE", "STATE", "RULE", "RUN"))
+    print_table(head, rows, empty="No alerts.", less=("SINCE", "ACKED", "STATE", "RULE", "RUN"))
     return 0
 
 
@@ -291,7 +291,7 @@ def add_commands(commands: Commands) -> None:
     listed = _command(runs, "list", runs_list, "an array of runs")
     listed.add_argument("filter", nargs="*", metavar="FILTER", help="filter terms; all must match")
     listed.add_argument("--project", help="only runs of this project")
-    listed.add_argument("--limit", type=count, default=50, help="maximum number of runs")
+    listed.add_argument("--limit", type=limit, default=50, help="maximum number of runs")
     detailed = _command(runs, "show", runs_show, "{run, incidents}")
     detailed.add_argument("run", metavar="RUN", help="id or name of the run")
     logs.add_command(runs)
@@ -328,4 +328,4 @@ def _command(commands: Commands, name: str, run: Any, fields: str) -> argparse.A
 def _states(parser: argparse.ArgumentParser, states: str) -> None:
     parser.add_argument("--run", help="only of this run: id or name")
     parser.add_argument("--state", help=f"one or several of {states}")
-    parser.add_argument("--limit", type=count, default=100, help="maximum number")
+    parser.add_argument("--limit", type=limit, default=100, help="maximum number")

@@ -6,6 +6,8 @@ import errno
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,13 +30,28 @@ EXIT_UNUSABLE = 2
 """Exit status if the command could not do its work: settings, database, port, unknown name."""
 
 
+@contextmanager
+def _read_enough() -> Iterator[None]:
+    """End with status 0 if the reader of the output, such as ``| head``, has read enough."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise typer.Exit from error
+
+
 class Commands(typer.core.TyperGroup):
     """The commands, whose errors do not begin with pydantic's name for them."""
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        """Parse the command line, which prints the help."""
+        with _read_enough():
+            return super().make_context(*arguments, **more)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with _read_enough():
+                return super().invoke(ctx)
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")
             raise
@@ -85,9 +102,8 @@ def _run() -> None:
             sys.stdout.flush()
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if error.errno == errno.EPIPE:  # `| head` has read enough
-                raise SystemExit(1) from None
-            raise
+            if error.errno != errno.EPIPE:
+                raise
 
 
 def _fail(message: str) -> None:

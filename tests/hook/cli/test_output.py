@@ -38,6 +38,13 @@ def test_wide_letters_take_two_cells() -> None:
     ]
 
 
+def test_a_long_name_leaves_room_for_the_problem() -> None:
+    """Its end is shown, because runs of a sweep begin alike."""
+    head, rows = ("ID", "NAME", "STATE", "PROBLEM"), [("r", "sweep/" * 10 + "lr-1", "failed", "p" * 60)]
+    found = fitting(head, rows, 80, ("STATE",))
+    assert found == (list(head), [["r", "sweep/sweep/…ep/sweep/lr-1", "failed", "p" * 60]])
+
+
 def test_a_narrow_terminal_leaves_out_less_important_columns() -> None:
     head, rows = ("ID", "PROJECT", "STATE"), [("1", "a", "ok")]
     assert fitting(head, rows, 80, ("PROJECT", "ID")) == (list(head), [list(rows[0])])
@@ -111,7 +118,7 @@ def test_in_80_columns_the_id_stays_complete() -> None:
         "print_table(('ID', 'NAME', 'PROBLEM'), [('r_123456789012', 'n' * 60, 'p' * 60)], empty='')"
     )
     row = re.sub(r"\x1b\[[0-9;]*m", "", drawn).splitlines()[1]
-    assert (row.startswith("r_123456789012  nnn"), len(row)) == (True, 80)
+    assert (row.startswith(f"r_123456789012  {'n' * 12}…{'n' * 13}  ppp"), len(row)) == (True, 80)
     assert piped.splitlines()[1] == f"r_123456789012  {'n' * 60}  {'p' * 60}"
 
 
