@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import expect
 
 import tocsin
 
@@ -16,12 +17,45 @@ STEPS = 40
 SCATTER = "scatter:loss\nval/psnr"
 
 
+def place_of(tower: Any) -> dict[str, Any]:
+    """Return the arguments of ``watch`` for a run on this server."""
+    spool = tower.directory / "spool"
+    return {"url": tower.base, "token": tower.token, "spool_dir": spool, "patch": False, "quiet": True}
+
+
+@pytest.fixture(scope="module")
+def rewarded(shared_tower: Any, run_of: Callable[[Any, str], str]) -> str:
+    """A run that ended long before its last planned step and reported none of the vital signs."""
+    run = tocsin.watch("panels", name="rewarded", planned_steps=100_000, **place_of(shared_tower))
+    for step in range(STEPS):
+        run.log({"reward": step / 10}, step=step)
+    run.finish()
+    return run_of(shared_tower, "rewarded")
+
+
+@pytest.fixture
+def rewards(rewarded: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
+    """Its page, with the chart of its metric."""
+    page = visit(shared_tower, f"/runs/{rewarded}").page
+    page.locator('[data-series="reward"] .plot .xy').first.wait_for()
+    return page
+
+
+def test_vital_signs_that_a_run_lacks_have_no_empty_chart(rewards: Any) -> None:
+    """They are listed by name."""
+    expect(rewards.locator(".vitals .panel", has_text="not reported by this run")).to_have_count(4)
+    expect(rewards.locator(".vitals .plot:visible")).to_have_count(0)
+
+
+def test_the_overview_of_an_ended_run_ends_with_it(rewards: Any) -> None:
+    """Not at the planned steps, which never come."""
+    expect(rewards.locator(".overview .legend > span").last).to_have_text(str(STEPS - 1))
+
+
 @pytest.fixture(scope="module")
 def run(shared_tower: Any, run_of: Callable[[Any, str], str]) -> str:
     """A run whose second metric is the square of the first; one loss is NaN; a text and a table."""
-    spool = shared_tower.directory / "spool"
-    place = {"url": shared_tower.base, "token": shared_tower.token, "spool_dir": spool, "patch": False}
-    run = tocsin.watch("panels", name="paneled", quiet=True, **place)
+    run = tocsin.watch("panels", name="paneled", **place_of(shared_tower))
     for step in range(STEPS):
         loss = float("nan") if step == 5 else 1 + step / 10
         run.log({"loss": loss, "val/psnr": loss * loss}, step=step)

@@ -184,7 +184,16 @@ test("a readout is exact for a record, mean and range for a bucket, and names no
 });
 
 test("a shell command is distinguished from Python", () => {
-  const commands = ["py-spy dump --pid PID", "TOCSIN_RUN_ID=<run id> python train.py --resume"];
-  assert.deepEqual(commands.map(isCommand), [true, true]);
+  const commands = [
+    "py-spy dump --pid PID",
+    "TOCSIN_RUN_ID=<run id> python train.py --resume",
+    'dmesg --ctime | grep -iE "killed process|out of memory"',
+    "torchrun --nproc-per-node=4 train.py",
+    "unset TOCSIN_RUN_ID",
+  ];
+  assert.deepEqual(
+    commands.filter((command) => !isCommand(command)),
+    [],
+  );
   assert.ok(!isCommand("python = torch.load(path)\nscaler.update()"));
 });

@@ -27,7 +27,8 @@ export function pieces(code, shell = false) {
   return out;
 }
 
-const COMMAND = /^(?:[A-Z_]+=\S+ )*(?:dmesg|nvidia-smi|py-spy|python|torchrun|tocsin|tocsin-server) -?[\w.]/;
+const COMMAND =
+  /^(?:[A-Z_]+=\S+ )*(?:dmesg|nvidia-smi|py-spy|python|torchrun|tocsin|tocsin-server|unset) -{0,2}[\w.]/;
 
 /**
  * Return whether suggested code is a shell command and not Python.

@@ -52,7 +52,7 @@ export class OverviewStrip {
 
   /**
    * @param {{ layers: Layer[], first: number, last: number, planned: number | null, alerts: Alert[],
-   *   attempts: (number | null)[] }} run
+   *   attempts: (number | null)[] }} run planned: null once no more steps come
    */
   draw({ layers, first, last, planned, alerts, attempts }) {
     this.first = first;

@@ -93,6 +93,7 @@ export class Vitals {
     this.flags = el("div.flags", { role: "group", "aria-label": "Alerts and events" });
     /** @type {Panel[]} */
     this.panels = kinds.map((kind) => new Panel(kind, { menuOf }));
+    /** @type {Panel | null} */
     this.bottom = this.panels[this.panels.length - 1];
     const label = el("span");
     const line = el("div.cross", { hidden: true, "aria-hidden": "true" }, label);
@@ -130,9 +131,9 @@ export class Vitals {
   arrange() {
     const { reported } = this.source.scene();
     const absent = (/** @type {Panel} */ { kind }) => reported !== null && !reported.has(kind.name);
-    // The lowest open panel has the axis of all. If all are absent, the last stays open for it.
+    // The lowest open panel has the axis of all. Before the first series, the last stays open for it.
     const upwards = [...this.panels].reverse();
-    this.bottom = upwards.find((panel) => !absent(panel)) ?? upwards[0];
+    this.bottom = upwards.find((panel) => !absent(panel)) ?? (reported?.size ? null : upwards[0]);
     this.node.classList.toggle("is-loading", reported === null);
     for (const panel of this.panels) {
       panel.absent(absent(panel), panel === this.bottom);

@@ -55,7 +55,7 @@ type Evidence = Schemas["Evidence"];
 type Diagnosis = Schemas["Diagnosis"];
 /** An alert in a list of runs. */
 type AlertHead = Schemas["AlertLine"];
-type Alert = Schemas["AlertRow"];
+type Alert = Omit<Schemas["AcknowledgedAlertRow"], "ack">;
 type AlertMarks = Schemas["AlertMarks"];
 /** A line of the history of an alert or, with `alert` and `rule`, of an incident. */
 type LifeLine = Omit<Schemas["LifeLine"], "state"> &

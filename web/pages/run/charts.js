@@ -22,6 +22,8 @@ import { Vitals } from "../../panels/vitals.js";
 
 /** The overview strip shows the whole run, so it is drawn about once a second, not with every record. */
 const OVERVIEW_MS = 900;
+/** States of a run that has steps to come. */
+const LIVE = new Set(["running", "stalled"]);
 const BUCKETS = { least: 400, most: 2000 };
 /** Of the whole run, which the server announces before the width is known (http/preloads.py). */
 const OF_WHOLE = { narrow: 600, wide: 1500 };
@@ -326,7 +328,7 @@ export class RunCharts {
       layers: data.layersOfRun("loss"),
       first: data.first ?? 0,
       last: data.last ?? 0,
-      planned: data.row?.planned_steps ?? null,
+      planned: LIVE.has(data.row?.state ?? "") ? (data.row?.planned_steps ?? null) : null,
       alerts: this.app.alerts.of(this.id),
       attempts: data.run?.attempts_list.map((each) => each.first_step) ?? [],
     });
