@@ -42,7 +42,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
-ALL_TRAINERS := $(addprefix $(STAMPS)/real-trainers/requirements-,all jax composer torchtune torchtitan megatron)
+ALL_TRAINERS := $(addprefix $(STAMPS)/real-trainers/requirements-,all hydra jax composer torchtune torchtitan megatron)
 TRACKERS := $(addprefix $(STAMPS)/trackers/,wandb mlflow trackio aim swanlab comet)
 TRAINERS := $(STAMPS)/real-trainers/requirements $(STAMPS)/real-trainers/requirements-lightning
 ROOT_ONLY = [ "$$(id -u)" = 0 ] || { echo "$(1) is missing, and only root can install it here: apt-get install $(2)" >&2; exit 1; }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 
-from ..core.config import keyed, settings_of
+from ..core.config import items_of, keyed, settings_of
 from ..core.values import text
 
 MOST = 4096
@@ -34,10 +34,7 @@ class Facts(MutableMapping[str, Any]):
         values.pop("allow_val_change", None)
         found: dict[str, Any] = {}
         for one in (*given, values):
-            try:
-                found.update(_named(one))
-            except Exception:  # a fault of ours must not reach the script, which gets back what it stores
-                found.update(one if isinstance(one, Mapping) else {})
+            found.update(_named(one))
         self._values.update(found)
         with suppress(Exception):
             self._report_changes(found)
@@ -96,12 +93,15 @@ class Facts(MutableMapping[str, Any]):
 
 def _named(given: Any) -> dict[str, Any]:
     """Return the values of a mapping, namespace or object with attributes by name, as they are."""
-    if isinstance(given, Mapping):
-        return {text(name): value for name, value in given.items()}
-    found = getattr(given, "__dict__", None)
-    if isinstance(found, dict) and found and not callable(given):
-        return dict(found)
-    return _plain(given)
+    try:
+        if isinstance(given, Mapping):
+            return {text(name): value for name, value in items_of(given)}
+        found = getattr(given, "__dict__", None)
+        if isinstance(found, dict) and found and not callable(given):
+            return dict(found)
+        return _plain(given)
+    except Exception:  # a fault of ours must not reach the script, which gets back what it stores
+        return given if isinstance(given, dict) else {}
 
 
 def _plain(given: Any) -> dict[str, Any]:

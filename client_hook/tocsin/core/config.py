@@ -130,7 +130,7 @@ def _leaf(value: Any) -> tuple[bool, Any]:
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
     """Return keys and values of a mapping or a similar object, else None."""
     if isinstance(value, Mapping):
-        return _items(value)
+        return items_of(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
     if isinstance(value, type):
@@ -144,13 +144,14 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]] | None:
     return None
 
 
-def _items(value: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+def items_of(value: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Yield the items one by one. In a DictConfig, some may be missing or refer to what is not there."""
     for key in value:
         try:
             item = value[key]
         except Exception as error:
-            item = f"<could not be read: {type(error).__name__}>"
+            kind = type(error).__name__
+            item = "???" if kind == "MissingMandatoryValue" else f"<could not be read: {kind}>"
         yield key, item
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import sysconfig
@@ -28,7 +29,24 @@ def project_of(environ: Mapping[str, str]) -> str:
 
 def is_installed(file: str) -> bool:
     """Return whether a file belongs to Python, its packages or its scripts."""
-    return file.startswith(_INSTALLED) or f"{os.sep}site-packages{os.sep}" in file
+    if file.startswith(_INSTALLED) or any(f"{os.sep}{name}{os.sep}" in file for name in _PACKAGES):
+        return True
+    folders = [
+        one for one in sys.path[1:] if one and file.startswith(one + os.sep)
+    ]  # the first is the script's
+    return any(_holds_packages(one) for one in folders)
+
+
+@functools.cache
+def _holds_packages(folder: str) -> bool:
+    """Return whether pip has installed packages into a folder of ``PYTHONPATH``, as by ``--target``."""
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+_PACKAGES = ("site-packages", "dist-packages")
 
 
 _INSTALLED = tuple(

@@ -76,6 +76,26 @@ def test_a_missing_setting_is_named_with_the_known_ones() -> None:
         _ = Facts({"lr": 0.1}, lambda changed: None).depth
 
 
+class Interpolated(dict[str, Any]):
+    """As OmegaConf's ``DictConfig``: a setting may refer to what is not there."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "home":
+            raise LookupError("environment variable not found")
+        return super().__getitem__(name)
+
+    def items(self) -> Any:
+        """Read all settings."""
+        return [(name, self[name]) for name in self]
+
+
+def test_a_setting_that_cannot_be_read_is_marked() -> None:
+    """The run begins all the same."""
+    marked = "<could not be read: LookupError>"
+    with watched(config=Interpolated(lr=0.1, home="")) as (run, _):
+        assert run.config.as_dict() == run._run_info.config == {"lr": 0.1, "home": marked}
+
+
 @pytest.mark.parametrize("config", [{"lr": 0.1}, argparse.Namespace(lr=0.1)])
 def test_a_run_that_is_switched_off_has_its_settings(config: Any) -> None:
     """A script that reads its settings from the run still works."""

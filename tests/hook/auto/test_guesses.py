@@ -59,6 +59,19 @@ def test_the_arguments_of_a_trainer_are_found() -> None:
     assert Trainer().train() == TrainArguments(0.3)
 
 
+def test_variables_of_an_installed_library_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a folder of PYTHONPATH that pip has installed it into, as Hydra's own configuration."""
+    (tmp_path / "hydra_core-1.3.8.dist-info").mkdir()
+    names: dict[str, Any] = {"find": lambda: config_of(sys._getframe())}
+    source = "def main(args):\n    args = dict(args)\n    return find()\n"
+    exec(compile(source, str(tmp_path / "hydra.py"), "exec"), names)
+    assert names["main"]({"job": 3}) == {"job": 3}
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(tmp_path), *sys.path[1:]])
+    assert names["main"]({"job": 3}) is None
+
+
 def test_no_configuration_is_none() -> None:
     """Other variables are ignored."""
     lr, names = 0.1, ["a"]
