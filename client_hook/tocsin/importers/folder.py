@@ -19,7 +19,7 @@ from .tracker import Folder, Found, Tracker
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 """Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
 
-MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv"}
+MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv", ".db"}
 """Suffixes of files that are mentioned if they are skipped; event files of TensorBoard are, too."""
 MENTIONED = 3
 """Maximum number of skipped files that are named."""
@@ -29,7 +29,7 @@ def skipped_text(root: Path, skipped: Sequence[Path]) -> str:
     """Return a sentence that names the first files that are not training logs."""
     names = [str(one.relative_to(root)) for one in skipped[:MENTIONED]]
     more = len(skipped) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    listed = ", ".join(names) + (f" and {more:,} more" if more else "")
     return f"{root}: {counted(len(skipped), 'file')} skipped, not recognized as training logs: {listed}"
 
 

@@ -13,6 +13,7 @@ from .text import counted, flattened, listed, number, plain, quoted
 from .tool import Arguments, Tool
 
 MOST_EVIDENCE, MOST_TIMELINE, MOST_REMEDIES, MOST_CHANGES, MOST_SETTINGS = 8, 12, 3, 8, 30
+SEVERITIES = ("critical", "warning", "info")
 IN_DETAIL = 2
 """Incidents of a run that are explained; others have one line."""
 TRACEBACK_CHARACTERS = 1500
@@ -65,6 +66,7 @@ async def _named_run(api: Api, given: str) -> list[str]:
 async def _run(api: Api, given: str) -> list[str]:
     run = await find_run(api, given)
     found = (await api.get("/incidents", {"run": run["id"], "limit": 20}))["items"]
+    found.sort(key=_urgency)
     lines = [line_of(run) + "."]
     if run["notes"]:
         lines.append(f"Notes: {quoted(run['notes'])}")
@@ -73,7 +75,7 @@ async def _run(api: Api, given: str) -> list[str]:
             f"Error {name}: {quoted(value, TRACEBACK_CHARACTERS)}" for name, value in run["error"].items()
         ]
     lines.append("Settings: " + (", ".join(_settings(run["config"])) or "none"))
-    lines.append(f"{counted(len(found), 'incident')}, the newest change first.")
+    lines.append(f"{counted(len(found), 'incident')}, the most urgent first.")
     for one in found[:IN_DETAIL]:
         lines += _explained(one)
     lines += listed([_heading(one) for one in found[IN_DETAIL:]], 10, "incidents")
@@ -82,6 +84,11 @@ async def _run(api: Api, given: str) -> list[str]:
         checkpoints = await api.get(f"/runs/{named(run['id'])}/checkpoints", {})
         lines.append(f"Checkpoints: {quoted(checkpoints['text'])}")
     return lines
+
+
+def _urgency(one: Row) -> tuple[bool, int, float]:
+    """Order open incidents before the others, more severe and newer ones first."""
+    return one["state"] != "open", SEVERITIES.index(one["severity"]), -one["onset_ms"]
 
 
 def _settings(config: Any) -> list[str]:

@@ -115,6 +115,15 @@ def test_an_incident_is_explained(server: Any, diverged: Trainer, agent: Agent) 
     assert 'Resume: "No good checkpoint is known."' in text
 
 
+def test_the_most_urgent_incident_of_a_run_is_first(trainer: Callable[..., Trainer], agent: Agent) -> None:
+    """Although something that is only information came after the NaN."""
+    run = trainer()
+    run.records(NAN)
+    run.event("alert", step=309, title="the disk is slow", text="", severity="info")
+    text = agent.call("explain", id=run.run)
+    assert text.index(": critical, ") < text.index(": info, ")
+
+
 def test_non_finite_values_are_named(trainer: Callable[..., Trainer], agent: Agent) -> None:
     run = trainer()
     run.records({"loss": [1.0, math.nan, math.inf, -math.inf, -0.5]})
