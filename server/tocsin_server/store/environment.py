@@ -64,11 +64,15 @@ def added(before: Any, after: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(before: Any, after: Any, key: Sequence[str]) -> list[Any]:
-    """Return both lists without duplicates; the later entry wins."""
+    """Return both lists without duplicates; the later entry wins.
+
+    An optimizer has its name from its first step on. The descriptions from before it are left out then.
+    """
     found: dict[tuple[str, ...], Any] = {}
     for one in (*_mappings(before), *_mappings(after)):
         found[tuple(str(one.get(name)) for name in key)] = one
-    return list(found.values())[-KEPT:]
+    named = {of: one for of, one in found.items() if of[0]}
+    return list((named or found).values())[-KEPT:]
 
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:

@@ -40,6 +40,14 @@ def test_the_newest_description_counts() -> None:
     assert again == {"optimizers": [{"name": "a", "lr": 2}, {"name": "b"}], "scalers": [], "hosts": ["h"]}
 
 
+def test_an_optimizer_is_listed_once_also_if_it_got_its_name_later() -> None:
+    """Before its first step it has none; both descriptions can arrive in either order."""
+    unnamed = {"optimizers": [{"name": "", "class": "AdamW"}]}
+    named = {"optimizers": [{"name": "opt1", "class": "AdamW"}]}
+    assert learned(unnamed, "attached", named) == named | {"scalers": []}
+    assert learned(named, "attached", unnamed) == named | {"scalers": []}
+
+
 @pytest.mark.parametrize("data", [{}, {"optimizers": 3}, {"optimizers": ["SGD", None]}])
 def test_malformed_descriptions_are_ignored(data: dict[str, Any]) -> None:
     """Events of an older or another client are ignored."""
