@@ -173,7 +173,8 @@ def _unchain() -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    _end_all(sigterm.noted_signal() or _missed_exception() or exit_status.noted())
+    error = _missed_exception() or exit_status.noted()
+    _end_all(sigterm.noted_signal(error is not None) or error)
 
 
 def _forget() -> None:

@@ -42,7 +42,8 @@ IDLE_S = 0.2
 MESSAGE = "the process was terminated by SIGTERM"
 
 _wakes: socket.socket | None = None
-_noted = False
+_noted: int | None = None
+"""Number of records when the script's own handler called ours."""
 _masks = threading.local()
 """``before``: the signals that the forking thread had blocked."""
 
@@ -91,9 +92,17 @@ def is_ours() -> bool:
     return signal.getsignal(signal.SIGTERM) is _terminated
 
 
-def noted_signal() -> Ended | None:
-    """Return SIGTERM if the script's own handler has called ours, and the process ends now."""
-    return _ended([]) if _noted else None
+def noted_signal(has_failed: bool = False) -> Ended | None:
+    """Return SIGTERM if the script's own handler has called ours, and the process ends by it.
+
+    A training that recorded more after the signal was not ended by it, unless it has failed.
+
+    Args:
+        has_failed: Whether the script ends by an exception or a status other than 0.
+    """
+    if _noted is None or (_noted != _recorded() and not has_failed):
+        return None
+    return _ended([])
 
 
 def patience() -> float:
@@ -161,14 +170,14 @@ def after_fork() -> None:
 def forget() -> None:
     """In a forked child: remove the handler and the parent's wakeup socket."""
     global _noted
-    _noted = False
+    _noted = None
     uninstall()
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
     global _noted
     if not is_ours():
-        _noted = True  # a later handler of the script called ours, and decides what happens
+        _noted = _recorded()  # a later handler of the script called ours, and decides what happens
         return
     is_usual = child_processes.is_shared_by_parent() or _is_idle_worker(frame)
     error = None if is_usual else _ended(lines_of(frame))
@@ -176,6 +185,10 @@ def _terminated(number: int, frame: FrameType | None) -> None:
         run.finish(error=error)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _recorded() -> int:
+    return sum(run.recorded() for run in live)
 
 
 def _main_frame() -> FrameType | None:

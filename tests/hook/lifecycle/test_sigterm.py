@@ -90,6 +90,23 @@ def test_a_later_handler_that_calls_ours_decides_the_exit(server: IngestServer, 
     assert server.only.finish.error["type"] == "SIGTERM"
 
 
+@pytest.mark.parametrize(("more", "state"), [("train(run, 5)", "finished"), ("", "failed")])
+def test_a_training_that_continues_after_a_handler_called_ours_has_finished(
+    server: IngestServer, spool: Path, more: str, state: str
+) -> None:
+    """As where the handler only asks for a checkpoint; without a further step, SIGTERM has ended it."""
+    body = (
+        "run = watch(patch=True)\nours = signal.getsignal(signal.SIGTERM)\nasked = []\n"
+        "def mine(number, frame):\n    ours(number, frame)\n    asked.append(number)\n"
+        "signal.signal(signal.SIGTERM, mine)\ntrain(run, 20)\nprint('ready', flush=True)\n"
+        f"while not asked:\n    time.sleep(0.05)\n{more}\n"
+    )
+    status, _ = terminated(body, server.url, spool)
+    assert status == 0
+    assert server.only.finish is not None
+    assert server.only.finish.state == state
+
+
 def test_a_main_thread_that_hangs_does_not_keep_the_process(server: IngestServer, spool: Path) -> None:
     """The main thread hangs in C, where no handler runs: the sender's thread ends the run and the process."""
     body = (
