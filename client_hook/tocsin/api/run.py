@@ -725,14 +725,19 @@ class Run:
             level: Another name of ``severity``, as in W&B: ``INFO``, ``WARN`` or ``ERROR``.
             wait_duration: Accepted as in W&B, without effect: an alert that fires is not raised again.
         """
-        given = severity if level is None else getattr(level, "value", level)
-        chosen = SEVERITIES.get(str(given).lower())
-        if chosen is None:
-            why = f'severity is "{str(given)[:100]}"'
-            expected = '"info", "warning" or "critical"'
-            self._warn_once("alert", why, f"{why}, expected {expected}. The alert is a warning.")
-        data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
-        self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
+        try:
+            given = severity if level is None else getattr(level, "value", level)
+            chosen = SEVERITIES.get(str(given).lower())
+            if chosen is None:
+                why = f'severity is "{str(given)[:100]}"'
+                expected = '"info", "warning" or "critical"'
+                self._warn_once("alert", why, f"{why}, expected {expected}. The alert is a warning.")
+            data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
+            self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
+        except Exception as error:  # such as a script's own ``__str__``
+            self._warn_once(
+                "alert", "text", f"its text cannot be read: {type(error).__name__}. It is left out."
+            )
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
         """Decorate a function to be called with each alert of this run, after a step, on the training thread.

@@ -123,3 +123,15 @@ def test_an_unknown_severity_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
         assert outbox.events("alert")[0]["severity"] == "warning"
     expected = 'expected "info", "warning" or "critical". The alert is a warning.'
     assert f'tocsin: run.alert: severity is "huge", {expected}' in caplog.text
+
+
+def test_an_alert_whose_text_cannot_be_written_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Silent:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    text: Any = Silent()
+    with watched() as (run, outbox):
+        run.alert("odd", text)
+        assert outbox.events("alert") == []
+    assert "run.alert: its text cannot be read: RuntimeError. It is left out." in caplog.text
