@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from time import monotonic_ns
 from types import TracebackType
 from typing import Any
@@ -48,6 +49,8 @@ SEVERITIES = {
 """Severities of an alert of the script, and W&B's names for them."""
 NOT_LOGGED = frozenset({"commit", "sync"})
 """Arguments of W&B's ``log`` after its mapping. They have no meaning here."""
+MOST_NAMES = 1_000
+"""Maximum number of names of one call of ``log``."""
 MESSAGES = 32
 """Maximum number of warnings about rejected values."""
 
@@ -276,7 +279,12 @@ class Run:
                     return
             names = tuple(values)
             row = values.values()
-            known = reporter.names.get(names) or self._name(names)
+            known = reporter.names.get(names)
+            if not known:
+                if len(names) > MOST_NAMES:
+                    values = self._bounded(values)
+                    names, row = tuple(values), values.values()
+                known = self._name(names)
             if step is None:
                 step = self._steps.of(names, known)
             else:
@@ -345,6 +353,12 @@ class Run:
             self._reporter.warn(f"tocsin: {what}. The values of that call were left out.")
         return found
 
+    def _bounded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the first values, with a warning: the server would reject the whole record."""
+        more = f"a call has {len(values):,} names; those after the first {MOST_NAMES:,} are left out"
+        self._warn_once("log", "names", f"{more}.")
+        return dict(islice(values.items(), MOST_NAMES))
+
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
         """Return the names as they are sent: as text, with a prefix if capture uses them, interned."""
         reporter = self._reporter
@@ -359,7 +373,8 @@ class Run:
         """Queue values that are not plain floats: read, or copied on their device. Others are omitted."""
         reporter = self._reporter
         if any(isinstance(value, Mapping) for value in row):
-            flat = dict(within(zip(names, row, strict=True)))
+            flat: Mapping[str, Any] = dict(within(zip(names, row, strict=True)))
+            flat = self._bounded(flat) if len(flat) > MOST_NAMES else flat
             names, row = tuple(map(text, flat)), flat.values()
         values: list[Any] = []
         odd = on_device = False

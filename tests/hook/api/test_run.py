@@ -20,6 +20,7 @@ from tests.hook.captured import KeptOutbox, KeptSender, watch, watched
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.loops.single import plain
 from tests.hook.truth import Truth
+from tocsin.api.run import MOST_NAMES
 
 
 def _one_step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, middle: object = None) -> None:
@@ -551,3 +552,15 @@ def test_no_registration_of_a_handler_raises() -> None:
         run.log(a=1.0)
         run.log(a=1.0)
     assert received == ["any", "any", "spike"]
+
+
+@pytest.mark.parametrize(
+    "many", [{f"n{k}": 1.0 for k in range(3000)}, {"n": dict.fromkeys(range(3000), 1.0)}]
+)
+def test_the_names_of_a_call_are_bounded(many: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """The server would reject a record of more, and all that is sent with it."""
+    with watched() as (run, outbox):
+        run.log(many, step=3)
+        (record,) = outbox.records
+        assert len(record) == 1 + MOST_NAMES
+    assert "3,000 names" in caplog.text
