@@ -32,6 +32,8 @@ MIXED_RECORDS = 128
 """Maximum number of records in a message whose records have different names, which take longer to encode."""
 UNIFORM_RECORDS = 16
 """From this number on, consecutive records with the same names are a message of their own."""
+BATCH_NAMES = 2048
+"""Maximum number of names in a message. The server rejects a message of more (4 times ``limits.series``)."""
 BATCH_BYTES = 256 << 10
 """A message holds at most about this many bytes of values."""
 RECORD, EVENT_MARK, OTHER_MARK = 0x7EC0 << 48, 0x7EE1 << 48, 0x7EA3 << 48
@@ -85,18 +87,20 @@ class BlockReader:
         """
         frames: list[Frame] = []
         rows: list[tuple[int, int]] = []  # position and shape
+        shapes: set[int] = set()
+        names: set[str] = set()
         words = view[: len(view) & -8].cast("Q")
         first = 0
         while len(rows) < MIXED_RECORDS:
             if len(rows) % UNIFORM_RECORDS == 0 and (count := self._uniform(view, at)) > 1:
                 if rows:
                     break
-                size, names = self._shapes[_U32.unpack_from(view, at)[0]]
+                size, same = self._shapes[_U32.unpack_from(view, at)[0]]
                 first = words[(at + size) // 8 - 1] & _NUMBER
                 skipped = min(max(done[0] + 1 - first, 0), count)
                 begin, at = at + skipped * size, at + count * size
                 if skipped < count:
-                    frames.append(_uniform_frame(view[begin:at], first + skipped, size, names))
+                    frames.append(_uniform_frame(view[begin:at], first + skipped, size, same))
                     return frames, at
                 continue
             found = self._entry(words, at)
@@ -106,16 +110,22 @@ class BlockReader:
             if kind == RECORDS and number > done[0]:
                 if rows and number != first + len(rows):
                     break
+                shape = words[at // 8] & 0xFFFFFFFF
+                if shape not in shapes:
+                    shapes.add(shape)
+                    names.update(self._shapes[shape][1])
+                    if rows and len(names) > BATCH_NAMES:
+                        break
                 first = first if rows else number
-                rows.append((at, words[at // 8] & 0xFFFFFFFF))
+                rows.append((at, shape))
             elif kind == EVENT and number > done[1]:
                 frames.append(Frame(EVENT, number, 1, _body(view, at)))
             elif kind == NAMES and number == len(self._shapes):
                 try:
-                    names = msgspec.msgpack.decode(_body(view, at), type=tuple[str, ...])
+                    named = msgspec.msgpack.decode(_body(view, at), type=tuple[str, ...])
                 except (msgspec.MsgspecError, UnicodeDecodeError):
                     break
-                self._shapes.append((packer(len(names))[0], names))
+                self._shapes.append((packer(len(named))[0], named))
             at = end
         if rows:
             frames.append(self._mixed_frame(view, rows, first))

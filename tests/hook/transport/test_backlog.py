@@ -126,6 +126,19 @@ def test_a_record_with_other_names_makes_few_others_slow_to_encode() -> None:
     assert steps_in(frames) == list(range(200))
 
 
+def test_a_message_has_no_more_names_than_the_server_accepts() -> None:
+    """It would reject all records of the message, also those with names that it has room for."""
+    outbox = Outbox()
+    for step in range(5):
+        names = ("loss", *(f"{step}/{k}" for k in range(900)))
+        outbox.put((step, 0, names, *map(float, range(901))))
+    backlog = Backlog(outbox)
+    backlog.flush()
+    frames = list(iter(backlog.next, None))
+    assert [frame.count for frame in frames] == [2, 2, 1]
+    assert steps_in(frames) == list(range(5))
+
+
 def test_nothing_is_read_before_it_is_flushed() -> None:
     """What is put after a flush waits for the next one."""
     outbox = Outbox()
