@@ -7,7 +7,8 @@ event, so that no notifications are sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from ..importers.items import Item
 from ..importers.wandb_cloud import Address, runs_at
 from ..protocol import Alert, WriterId
 from ..read.text import shown
-from .import_marks import Marks
+from .import_marks import Mark, Marks
 from .log_run import Destination, LogRun, NotDeliveredError
 
 SEVERITIES = ("critical", "warning", "info")
+MOST_SENT = 8
+"""Maximum number of runs that are sent and whose last acknowledgement is awaited."""
 MOST_LISTED = 20
 """Maximum number of runs that the summary names."""
 
@@ -68,20 +71,129 @@ def import_runs(
         advance: Called with the number of records read since the last call.
         skipped: Receives the files of a folder that are not training logs.
     """
-    marks, has_delivered, seen = Marks(), False, dict[str, Path]()
-    for one in runs_at(root) if isinstance(root, Address) else runs_in(root, skipped):
-        if isinstance(one, UnreadableSource):
-            yield Outcome(one.path, False, f"{one.path}: {one.why}")
-        else:
-            name, default = _named(root, one)
-            outcome = _import(one, name, project or default, destination, marks, advance)
-            first = seen.setdefault(outcome.run or str(one.path), one.path)
-            if outcome.delivered and first != one.path and not outcome.new:
-                outcome = replace(outcome, text=f"{one.path}: the same run as {first}, already imported")
-            yield outcome
-            has_delivered = has_delivered or bool(outcome.delivered)
-            if outcome.is_refused and not has_delivered:
+    importer, seen = _Importer(root, destination, project, advance), dict[str, Path]()
+    for outcome in importer.outcomes(runs_at(root) if isinstance(root, Address) else runs_in(root, skipped)):
+        first = seen.setdefault(outcome.run or str(outcome.path), outcome.path)
+        if outcome.delivered and first != outcome.path and not outcome.new:
+            outcome = replace(outcome, text=f"{outcome.path}: the same run as {first}, already imported")
+        yield outcome
+
+
+@dataclass
+class _Sent:
+    """A run that was read to its end, and is acknowledged by the server later."""
+
+    source: Source
+    id: str
+    name: str
+    run: LogRun
+
+    @property
+    def is_done(self) -> bool:
+        """Whether ``outcome`` does not wait."""
+        return self.run.is_closed
+
+    def outcome(self) -> Outcome:
+        """Wait for the server, and return the result."""
+        source, run = self.source, self.run
+        try:
+            run.finish_close()
+        except NotDeliveredError as error:
+            return _failed(source, error)
+        if not run.records:
+            return Outcome(source.path, None, f"{source.path}: {source.kind}, no records found")
+        found = tuple(sorted(run.alerts.values(), key=_urgency))
+        url = f"{run.address}/runs/{quote(self.id, safe='')}"
+        text = _described(source, run, self.id)
+        return Outcome(source.path, True, text, self.id, url, self.name, run.new, alerts=found)
+
+
+@dataclass
+class _Failed:
+    """A run that was not sent."""
+
+    result: Outcome
+    id = ""
+    is_done = True
+
+    def outcome(self) -> Outcome:
+        """Return the result."""
+        return self.result
+
+
+class _Importer:
+    """Import runs in order. While the server stores some of them, the next ones are read and sent."""
+
+    def __init__(
+        self,
+        root: Path | Address,
+        destination: Destination,
+        project: str | None,
+        advance: Callable[[int], object],
+    ) -> None:
+        self._root = root
+        self._destination = destination
+        self._project = project
+        self._advance = advance
+        self._marks = Marks()
+        self._sent = deque[_Sent | _Failed]()
+        self._has_delivered = self._is_refused = False
+
+    def outcomes(self, sources: Iterable[Source | UnreadableSource]) -> Iterator[Outcome]:
+        """Yield a result for each source."""
+        for source in sources:
+            if isinstance(source, UnreadableSource):
+                self._sent.append(_Failed(Outcome(source.path, False, f"{source.path}: {source.why}")))
+            else:
+                try:
+                    mark = self._marks.identify(source)
+                except OSError as error:
+                    why = f"{source.path}: {error.strerror or error}"
+                    self._sent.append(_Failed(Outcome(source.path, False, why)))
+                else:
+                    while any(sent.id == mark.run for sent in self._sent):  # a copy: one writer at a time
+                        yield self._next()
+                    self._sent.append(self._send(source, mark))
+            while self._sent and (self._sent[0].is_done or len(self._sent) >= self._most):
+                yield self._next()
+            if self._is_refused and not self._has_delivered:
                 return
+        while self._sent:
+            yield self._next()
+
+    @property
+    def _most(self) -> int:
+        return MOST_SENT if self._has_delivered else 1
+
+    def _next(self) -> Outcome:
+        """Wait for the result of the first run that has none."""
+        outcome = self._sent.popleft().outcome()
+        self._has_delivered = self._has_delivered or bool(outcome.delivered)
+        self._is_refused = outcome.is_refused
+        return outcome
+
+    def _send(self, source: Source, mark: Mark) -> _Sent | _Failed:
+        """Send all records of a run, without waiting for the last acknowledgements."""
+        name, default = _named(self._root, source)
+        path, destination = source.path, self._destination
+        data = {"imported": True, "path": str(path), "format": source.kind}
+        config = {**source.about.config, **data}
+        run_info = _run_info(mark.run, name, self._project or default, source, destination.token, config)
+        run = LogRun(run_info, destination, {"kind": "imported", "data": data}, wait=True)
+        began = source.about.began_ns or path.stat().st_mtime_ns
+        self._marks.keep(source, mark)  # before the first record: an interrupted import is continued
+        try:
+            run.take(_counted(source.items(), self._advance), lambda: began)
+        except (UnreadableLogError, NotDeliveredError) as error:
+            return _Failed(_failed(source, error))
+        run.begin_close(source.about.error)
+        return _Sent(source, mark.run, name, run)
+
+
+def _failed(source: Source, error: UnreadableLogError | NotDeliveredError) -> Outcome:
+    why = str(error).removeprefix(f"{source.path}: ")
+    is_refused = isinstance(error, NotDeliveredError)
+    return Outcome(source.path, False, f"{source.path}: {why}", is_refused=is_refused)
 
 
 def _named(root: Path | Address, source: Source) -> tuple[str, str]:
@@ -91,38 +203,6 @@ def _named(root: Path | Address, source: Source) -> tuple[str, str]:
         return name, project
     folder = (root if root.is_dir() else root.resolve().parent).resolve()
     return name or name_in(root, source.path), project or folder.name or "imported"
-
-
-def _import(
-    source: Source,
-    name: str,
-    project: str,
-    destination: Destination,
-    marks: Marks,
-    advance: Callable[[int], object],
-) -> Outcome:
-    path = source.path
-    try:
-        mark = marks.identify(source)
-    except OSError as error:
-        return Outcome(path, False, f"{path}: {error.strerror or error}")
-    data = {"imported": True, "path": str(source.path), "format": source.kind}
-    run_info = _run_info(mark.run, name, project, source, destination.token, {**source.about.config, **data})
-    run = LogRun(run_info, destination, {"kind": "imported", "data": data}, wait=True)
-    began = source.about.began_ns or path.stat().st_mtime_ns
-    marks.keep(source, mark)  # before the first record: an interrupted import is continued
-    try:
-        run.take(_counted(source.items(), advance), lambda: began)
-        run.close(source.about.error)
-    except (UnreadableLogError, NotDeliveredError) as error:
-        why = str(error).removeprefix(f"{path}: ")
-        return Outcome(path, False, f"{path}: {why}", is_refused=isinstance(error, NotDeliveredError))
-    if not run.records:
-        return Outcome(path, None, f"{path}: {source.kind}, no records found")
-    found = tuple(sorted(run.alerts.values(), key=_urgency))
-    url = f"{run.address}/runs/{quote(mark.run, safe='')}"
-    text = _described(source, run, mark.run)
-    return Outcome(path, True, text, mark.run, url, name, run.new, alerts=found)
 
 
 def _urgency(alert: Alert) -> tuple[int, int]:

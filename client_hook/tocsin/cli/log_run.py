@@ -56,6 +56,7 @@ class LogRun:
         self._rank: int | None = None
         self._outbox: Outbox | None = None
         self._sender: Sender | None = None
+        self._closing: Sender | None = None
         self._put = 0
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.records = 0
@@ -92,15 +93,36 @@ class LogRun:
         Raises:
             NotDeliveredError: The server has not acknowledged everything.
         """
-        sender, self._sender, self._outbox = self._sender, None, None
+        self.begin_close(error)
+        self.finish_close()
+
+    def begin_close(self, error: str = "") -> None:
+        """Begin to deliver the rest and the end of the run, without waiting."""
+        self._closing, self._sender, self._outbox = self._sender, None, None
+        if self._closing is not None:
+            details = {"message": error} if error else {}
+            self._closing.begin_close(state="failed" if error else "finished", error=details)
+
+    def finish_close(self) -> None:
+        """Wait for what ``begin_close`` has begun.
+
+        Raises:
+            NotDeliveredError: The server has not acknowledged everything.
+        """
+        sender, self._closing = self._closing, None
         if sender is None:
             return
-        sender.close(state="failed" if error else "finished", error={"message": error} if error else {})
+        sender.finish_close()
         self.new += max(self._put - 1 - sender.stats.known_seq, 0)
         undelivered = max(self._put - 1 - sender.stats.acked_seq, 0)
         self.undelivered += undelivered
         if self._wait and undelivered:
             raise NotDeliveredError(sender.stats.last_error or "the server did not acknowledge in time")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``finish_close`` does not wait."""
+        return self._closing is None or self._closing.has_ended
 
     def _record(self, record: LogRecord, now: Callable[[], int]) -> None:
         self._rank = record.rank if self._rank is None else self._rank

@@ -169,6 +169,11 @@ class Sender:
         return self._session.run
 
     @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is sent, so that ``finish_close`` does not wait."""
+        return self._over
+
+    @property
     def unsent(self) -> int:
         """Number of records that are on disk or in memory and not acknowledged."""
         return max(self._outbox.records - 1 - self._backlog.seq, 0)
@@ -191,20 +196,29 @@ class Sender:
 
         A finished run waits up to ``linger_s`` while the server keeps acknowledging records.
         """
+        if self.begin_close(state=state, error=error):
+            self.finish_close()
+
+    def begin_close(self, *, state: str = "finished", error: dict[str, Any] | None = None) -> bool:
+        """Begin to close without waiting; return False if that was done before."""
         if self._over or self._ending is not None or os.getpid() != self._pid:
-            return
+            return False
         self._deadline = time.monotonic() + self._exit_timeout
         self._linger_until = time.monotonic() + self._linger_s if state == "finished" else 0.0
         self._ending = (state, error or {})
         self._sampling.set()
         self._ignore_signals()
+        self.wake()
+        return True
+
+    def finish_close(self) -> None:
+        """Wait for what ``begin_close`` has begun."""
         thread = self._thread
         if thread is None:
             self._run_here()
         elif thread is threading.current_thread():
             return  # called by an alert handler of the script: the thread ends by itself
         else:
-            self.wake()
             self._join(thread)
             if thread.is_alive():
                 self._save_rest()

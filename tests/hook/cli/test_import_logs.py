@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import wait_for
 from tests.hook.ingest_server import IngestServer, closed_port
 from tocsin.cli.commands import main
 from tocsin.cli.import_logs import Outcome, import_runs, summary
@@ -103,6 +104,31 @@ def test_an_interrupted_import_of_a_growing_log_is_continued(server: IngestServe
     (outcome,) = import_runs(log, Destination(server.url, "tk"))
     assert outcome.delivered, outcome
     assert {kept.hellos[0].run for kept in server.writers.values()} == {outcome.run}
+
+
+def test_runs_are_sent_while_another_is_being_stored(server: IngestServer, tmp_path: Path) -> None:
+    """After the first, which shows that the server accepts runs. They fail one by one, in order."""
+    paths = [tmp_path / f"{name}.csv" for name in "abc"]
+    for path in paths:
+        path.write_text(f"step,loss\n1,0.5\n2,0.{ord(path.stem)}\n")
+    outcomes = import_runs(tmp_path, Destination(server.url, "tk", exit_timeout_s=1.0))
+    found = [next(outcomes)]
+    server.withhold_acks = True
+    found.append(next(outcomes))
+    wait_for(lambda: len(server.writers) == 3, "the third run")
+    found += outcomes
+    assert [(one.path, one.delivered) for one in found] == list(zip(paths, (True, False, False), strict=True))
+
+
+def test_two_copies_of_a_trackers_run_are_one(server: IngestServer, tmp_path: Path) -> None:
+    """The second is sent after the first, adds nothing, and its line names the first."""
+    for name, run in (("a", "r1"), ("b", "r2"), ("c", "r2")):
+        (tmp_path / name / "metrics").mkdir(parents=True)
+        (tmp_path / name / "meta.yaml").write_text(f"run_id: {run}\n")
+        (tmp_path / name / "metrics" / "loss").write_text("1000 0.5 1\n1001 0.4 2\n")
+    _, first, copy = import_runs(tmp_path, Destination(server.url, "tk"))
+    assert (first.new, copy.new, copy.run, len(server.writers)) == (2, 0, first.run, 2)
+    assert copy.text == f"{copy.path}: the same run as {first.path}, already imported"
 
 
 def test_the_summary_names_runs_with_problems(tmp_path: Path) -> None:
