@@ -22,9 +22,12 @@ def login(options: argparse.Namespace) -> int:
     from ..core.login_file import save
     from ..read import Api, ApiError
 
+    if options.server and options.url and options.server != options.url:
+        print("tocsin: The server was given twice. Pass URL or --url, not both.", file=sys.stderr)
+        return 2
     try:
         token = options.token or _asked()
-        with Api(options.server, token, retries=0) as api:
+        with Api(options.server or options.url, token, retries=0) as api:
             session = api.get("/session")
         path = save(api.url, token)
     except (ApiError, OSError, ValueError) as error:
@@ -62,6 +65,7 @@ def add_commands(commands: Commands) -> None:
     """Add the commands to the parser."""
     logged_in = command(commands, "login", login, server=False)
     logged_in.add_argument("server", nargs="?", metavar="URL", help="the server; default: TOCSIN_URL")
+    logged_in.add_argument("--url", help="the server, as for the other commands")
     logged_in.add_argument("--token", help="the token; default: it is asked for")
     add_json(logged_in, "{url, scope, path}")
     add_json(command(commands, "logout", logout, server=False), "{path}, null if no login was stored")

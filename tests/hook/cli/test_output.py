@@ -90,9 +90,12 @@ def test_a_similar_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> No
     assert "unrecognized arguments: --jsn. Did you mean --json?" in capsys.readouterr().err
 
 
-def test_an_option_of_another_command_is_not_suggested_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [["export", "folder", "-o", "x"], ["enable", "--url", "http://lab:8321"]])
+def test_an_option_of_another_command_is_not_corrected(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        main(["export", "folder", "-o", "x"])
+        main(words)
     assert "Did you mean" not in capsys.readouterr().err
 
 

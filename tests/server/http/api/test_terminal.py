@@ -138,3 +138,14 @@ def test_a_login_is_checked_and_stored_for_that_server_only(
     assert logged_in == {"url": server.base, "scope": "read", "path": str(place)}
     assert command("logout")[1] == f"Deleted {place}.\n"
     assert not place.exists()
+
+
+def test_a_login_takes_the_server_as_the_other_commands_do(
+    server: Any, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("TOCSIN_URL")
+    known = ("--token", token(server, "read"))
+    assert command("login", "--url", server.base, *known)[0] == 0
+    assert command("login", server.base, "--url", server.base, *known)[0] == 0
+    assert "given twice" in command("login", "http://127.0.0.1:9", "--url", server.base, *known)[2]
