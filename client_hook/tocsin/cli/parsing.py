@@ -29,8 +29,8 @@ class Parser(argparse.ArgumentParser):
             message = f"There is no command {found[1]!r}.{hint}" if "COMMAND" in message else message
         elif message.startswith(_UNKNOWN):
             word = message[len(_UNKNOWN) :].split()[0].partition("=")[0]
-            known = set(_options(self))
-            near = [] if word in known else difflib.get_close_matches(word, known, 1, 0.7)
+            options = set(_options(self))
+            near = [] if word in options else difflib.get_close_matches(word, options, 1, 0.7)
             message += f". Did you mean {near[0]}?" if near else ""
         super().error(message)
 
