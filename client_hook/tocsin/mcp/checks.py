@@ -56,7 +56,7 @@ async def diagnose_log(api: Api, wanted: DiagnoseLog) -> list[str]:
     if len(wanted.text) > MOST_LOG_CHARACTERS:
         return [
             f"The log has {len(wanted.text)} characters. At most {MOST_LOG_CHARACTERS} are accepted: paste "
-            "the part around the problem, or run tocsin-server diagnose on the file."
+            "the part around the problem, or run `tocsin diagnose FILE` where it is."
         ]
     body = {"text": wanted.text, "name": wanted.file_name[:200]}
     found = await api.post("/diagnose", body)

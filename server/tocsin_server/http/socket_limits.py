@@ -40,6 +40,8 @@ MESSAGE = 300
 SWEEP_S = 1.0
 BODY_FACTOR = 8
 """Maximum ratio of a body's bytes on the wire to its limit, because of chunks of one byte."""
+DISCARDED = 64 << 20
+"""Bytes of a rejected body that are discarded if its length was declared; the client reads after sending."""
 STRANGERS_SHARE = 0.25
 """Share of the receive budget for WebSockets whose first message is not complete."""
 
@@ -124,7 +126,7 @@ class BoundedHTTP(HttpToolsProtocol):
         settings = self.shared.settings
         if self._in_head and self._part_bytes > settings.limit_head_bytes:
             self._head_too_large()
-        elif self._in_body and self._part_bytes > BODY_FACTOR * settings.limit_body_bytes:
+        elif self._in_body and self._part_bytes > self._most_body_bytes():
             self._refuse(413, f"The request body is larger than {settings.limit_body_bytes} bytes.")
 
     # Callbacks of the parser
@@ -212,6 +214,12 @@ class BoundedHTTP(HttpToolsProtocol):
         if self._connection is not None:
             deadline = None if seconds is None else self.shared.connections.clock() + seconds
             self._connection.expect(what, deadline)
+
+    def _most_body_bytes(self) -> int:
+        most = BODY_FACTOR * self.shared.settings.limit_body_bytes
+        is_rejected = self.cycle is not None and self.cycle.response_complete
+        is_declared = any(name == b"content-length" for name, _ in self.headers)
+        return max(most, DISCARDED) if is_rejected and is_declared else most
 
     # Responses of this class
 

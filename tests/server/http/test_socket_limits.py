@@ -23,7 +23,7 @@ from tests.server.raw_socket import frame, websocket
 from tocsin import protocol
 from tocsin_server.http import ingest
 from tocsin_server.http.pages import PIECE, Pieces
-from tocsin_server.http.socket_limits import BoundedWebSocket
+from tocsin_server.http.socket_limits import DISCARDED, BoundedWebSocket
 
 Start = Callable[..., Any]
 Dial = Callable[..., Any]
@@ -154,6 +154,14 @@ def test_requests_behind_each_other_are_answered(server: ServerThread, plug: Plu
         while b"</html>" not in answer:
             answer += peer.recv(65536)
         assert b"unknown or was revoked" in answer
+
+
+def test_a_rejected_body_is_discarded_up_to_a_limit(server: ServerThread, plug: Plug) -> None:
+    """Also one that was declared longer; the server continues."""
+    peer = plug(server)
+    peer.sendall(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999\r\n\r\n")
+    assert DISCARDED <= shouted(peer, b"x" * 65536, 400 << 20) < 300 << 20
+    assert healthy(server)
 
 
 def test_trailers_behind_a_body_are_not_kept(server: ServerThread, plug: Plug) -> None:

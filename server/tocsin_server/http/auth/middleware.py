@@ -13,11 +13,12 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tocsin_server.core.origins import host_is_ours
 from tocsin_server.core.permissions import Gate, Identity
-from tocsin_server.core.responses import Problem, problem_response, shortened
+from tocsin_server.core.responses import ExactJSON, Problem, problem_response, shortened
 from tocsin_server.core.settings import Settings
 
 API = "/api/v1/"
@@ -25,6 +26,8 @@ MCP = "/mcp"
 OPEN = frozenset({"/api/v1/health", "/api/v1/ready"})
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 VISITOR_BYTES = 64 << 10
+INVALID_REQUEST = -32600
+"""Code of JSON-RPC."""
 
 log = logging.getLogger("tocsin.requests")
 
@@ -69,7 +72,7 @@ class Guard:
         problem = self._objection(connection, scope["method"]) or _too_big(connection, self._settings)
         try:
             if problem is not None:
-                await problem_response(problem)(scope, receive, noting)
+                await _answer(scope["path"], problem)(scope, receive, noting)
             else:
                 await self._app(scope, _bounded(receive, self._most_bytes(connection)), noting)
         finally:
@@ -160,6 +163,17 @@ def _too_big(connection: HTTPConnection, settings: Settings) -> Problem | None:
     if length.isdigit() and int(length) <= settings.limit_body_bytes:
         return None
     return _too_many_bytes(settings.limit_body_bytes, f"{length} bytes")
+
+
+def _answer(path: str, problem: Problem) -> Response:
+    """Return the response for a problem. Clients of ``/mcp`` show only the message of a JSON-RPC error."""
+    if path != MCP or problem.status != 413:
+        return problem_response(problem)
+    advice = (
+        "Send only the last lines of the log up to the problem, or run `tocsin diagnose FILE` where it is."
+    )
+    error = {"code": INVALID_REQUEST, "message": f"{problem.detail} {advice}"}
+    return ExactJSON({"jsonrpc": "2.0", "id": None, "error": error}, problem.status)
 
 
 def _too_many_bytes(limit: int, got: str) -> Problem:

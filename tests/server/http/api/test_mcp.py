@@ -320,3 +320,19 @@ def test_a_server_without_the_sdk_says_what_to_install(
     answer = httpx.post(f"{server.base}/mcp", json={}, headers=headers)
     assert answer.status_code == 501
     assert "pip install 'tocsin-server[mcp]'" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("megabytes", [2, 20, 50])
+def test_a_log_that_is_too_large_for_a_request_is_rejected_with_advice(agent: Agent, megabytes: int) -> None:
+    """The client gets the answer after it has sent everything, and its connection stays usable."""
+    from mcp import MCPError
+
+    async def paste(client: Client) -> str:
+        with pytest.raises(MCPError) as rejected:
+            await client.call_tool("diagnose_log", {"text": "loss=1\\n" * (megabytes << 17)})
+        await client.list_tools()
+        return str(rejected.value)
+
+    text = agent._run(paste)
+    assert "At most 1048576 bytes are accepted. Send only the last lines" in text
+    assert "`tocsin diagnose FILE`" in text
