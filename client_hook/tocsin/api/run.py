@@ -891,7 +891,10 @@ class Run:
         """Write the last line in the terminal: what was sent, what the server found, and the run's page."""
         sender: Any = self._reporter.sender
         unsent = f", {counted(sender.unsent, 'record')} not sent yet" if sender.unsent else ""
-        summary = f"{counted(self._reporter.steps, 'step')} {'recorded' if unsent else 'sent'}{unsent}"
+        dropped = sender.stats.dropped
+        lost = f", {counted(dropped, 'record')} lost" if dropped else ""
+        verb = "recorded" if unsent or lost else "sent"
+        summary = f"{counted(self._reporter.steps, 'step')} {verb}{lost}{unsent}"
         if not self._reporter.steps and has_children():
             summary = "its child processes send the steps"
         is_checked = sender.run and self._reporter.steps  # nothing is checked without a connection or a step

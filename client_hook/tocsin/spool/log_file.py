@@ -95,13 +95,18 @@ def memory_of(spool: Path) -> mmap.mmap | None:
     return None
 
 
+def link(log: Path, spool: Path) -> None:
+    """Let the spool directory ``spool`` refer to the log, so that another process finds it."""
+    os.symlink(log, spool / NAME)
+
+
 def delete(spool: Path) -> None:
     """Delete the memory of ``spool``."""
-    link = spool / NAME
+    path = spool / NAME
     try:
-        if link.is_symlink():
-            os.unlink(os.readlink(link))
-        link.unlink()
+        if path.is_symlink():
+            os.unlink(os.readlink(path))
+        path.unlink()
     except OSError:
         pass
 
@@ -155,7 +160,7 @@ def _create(place: Path, spool: Path) -> LogFile:
         memory = mmap.mmap(fd, SIZE, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
         prepare(memory, boot_id(), os.fsencode(spool)[:OWNER_BYTES])
         if path.parent != spool:
-            os.symlink(path, spool / NAME)
+            link(path, spool)
     except BaseException:
         os.close(fd)
         path.unlink(missing_ok=True)

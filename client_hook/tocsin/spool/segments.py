@@ -137,6 +137,19 @@ class Spool:
             self._refuse(error)
         return self.path
 
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its directory was deleted while this process uses it."""
+        return self.path is not None and not self.path.is_dir()
+
+    def reopen(self) -> Path | None:
+        """Create the directory again, empty, after it was deleted; see :meth:`open`."""
+        self.close()
+        self._sizes.clear()
+        self.size = 0
+        self.path = None
+        return self.open()
+
     def append(self, block: int, piece: memoryview) -> bool:
         """Append to the file of ``block``; return False, and set ``error``, if it cannot be written now."""
         if self._clock() < self._retry_at:

@@ -11,6 +11,7 @@ The log of a dead process is read in the same way.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..core.frames import EVENT, RECORDS, Frame
@@ -58,6 +59,10 @@ class Backlog:
         """The highest record number acknowledged."""
         self.events = -1
         """The highest event number acknowledged."""
+        self.lost = 0
+        """Number of records that were deleted from the disk before they were acknowledged."""
+        self._lost_to = -1
+        """The highest number of a record that was deleted from the disk."""
         self._at = Place(0, 0)
         self._reader = BlockReader()
         self._source: Block | bytes | None = None
@@ -135,6 +140,30 @@ class Backlog:
             self._saved = Place(block.number, head)
         return True
 
+    @property
+    def done(self) -> int:
+        """The highest record number that is acknowledged or lost."""
+        return max(self.seq, self._lost_to)
+
+    def lose_saved(self) -> int:
+        """Continue without what was on disk, because it was deleted; return how many records are lost."""
+        self._saved = Place(0, 0)
+        first = next((number for block in self._log.unreleased() for number in self._numbers(block)), 0)
+        lost = max(0, first - 1 - self.done)
+        if lost:
+            self.lost += lost
+            self._lost_to = first - 1
+        return lost
+
+    def _numbers(self, block: Block) -> Iterator[int]:
+        """Yield the number of the first record of each message in a block that is in memory."""
+        view, reader = memoryview(self._log.memory)[block.at : block.head], BlockReader()
+        at, to = -1, 0
+        while to > at:
+            at = to
+            frames, to = reader.read(view, at, (-1, -1))
+            yield from (frame.first for frame in frames if frame.kind == RECORDS)
+
     def forget_saved(self) -> None:
         """Delete the copy of the block that is being filled, if everything in it is acknowledged."""
         block = self._log.block
@@ -150,7 +179,7 @@ class Backlog:
         on_disk._go_to(max(self._spool.numbers, default=0) if self._spool is not None else 0)
         while on_disk._read_on():
             pass
-        return records - 1 - max(self.seq, on_disk._read[RECORDS])
+        return records - 1 - max(self.done, on_disk._read[RECORDS])
 
     def make_room(self) -> None:
         """Save and release the full blocks, so that the training thread can fill them again."""

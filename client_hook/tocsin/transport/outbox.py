@@ -240,7 +240,8 @@ class Outbox(Log):
             reason = self.backpressure.dropping() if self.backpressure is not None else ""
             report |= {"records": 0, "events": 0, "first_step": step, "reason": reason}
         report[what] += 1
-        report |= {"last_step": step, "t_ns": t_ns}
+        known = [one for one in (report.get("last_step"), step) if one is not None]
+        report |= {"last_step": max(known, default=None), "t_ns": t_ns}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         if self.backpressure is not None:

@@ -147,7 +147,7 @@ class Sender:
         spool, session = self._spool, self._session
         return SenderStats(
             queued=len(self._outbox),
-            dropped=self._outbox.dropped + session.set_aside,
+            dropped=self._outbox.dropped + session.set_aside + self._backlog.lost,
             spooled_bytes=spool.size if spool is not None else 0,
             acked_seq=self._backlog.seq,
             known_seq=-1 if session.known_seq is None else session.known_seq,
@@ -176,7 +176,7 @@ class Sender:
     @property
     def unsent(self) -> int:
         """Number of records that are on disk or in memory and not acknowledged."""
-        return max(self._outbox.records - 1 - self._backlog.seq, 0)
+        return max(self._outbox.records - 1 - self._backlog.done, 0)
 
     def start(self) -> None:
         """Start the thread. Does nothing if it was started before, after ``close``, and in a forked child.
@@ -378,6 +378,7 @@ class Sender:
         self._woken = False
         if now >= self._terminate_at and self._ending is None:
             self._terminate(now)
+        self._restore_spool()
         self._flush(now)
         self._link.step(now)
         self._report()
@@ -408,6 +409,21 @@ class Sender:
             self._session.hurry(now)
         backlog.flush()
         self._save(now)
+
+    def _restore_spool(self) -> None:
+        """Create the spool again if it was deleted, and report the records that were only there."""
+        spool = self._spool
+        if spool is None or not spool.is_deleted:
+            return
+        lost, old = self._backlog.lose_saved(), spool.path
+        path = spool.reopen()
+        if path is not None and self._shared is not None and self._shared.path.parent != path:
+            log_file.link(self._shared.path, path)
+        if lost:
+            reason = f"the spool {old} was deleted"
+            data = {"records": lost, "events": 0, "reason": reason}
+            self._outbox.put_event("dropped", time.time_ns(), None, data)
+            LOG.warning("tocsin: %s lost: %s. Training continues.", counted(lost, "record"), reason)
 
     def _save(self, now: float) -> None:
         """Save to disk what the server does not acknowledge, and everything if a SIGKILL would lose it."""

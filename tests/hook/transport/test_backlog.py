@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
@@ -83,6 +84,24 @@ def test_what_does_not_fit_into_memory_is_read_back_from_the_disk() -> None:
         assert steps_in(rest_of(backlog)) == list(range(1000))
         assert (outbox.dropped, len(outbox), backlog.empty) == (0, 0, True)
         assert len(made.spool.numbers) <= 1
+
+
+def test_records_of_a_deleted_spool_are_counted_and_the_others_sent() -> None:
+    """Those that memory still has are saved to the new spool."""
+    with disk() as made:
+        outbox = Outbox(4, BLOCK)
+        backlog = Backlog(outbox, made.spool)
+        put(outbox, range(45))
+        backlog.make_room()
+        put(outbox, range(45, 60))
+        assert made.spool.path is not None
+        rmtree(made.spool.path)
+        assert made.spool.is_deleted
+        lost = backlog.lose_saved()
+        assert made.spool.reopen()
+        assert backlog.save()
+        assert 0 < lost < 45
+        assert made.kept() == sent(backlog) == list(range(lost, 60))
 
 
 def test_without_a_spool_memory_is_full_at_its_limit_and_loses_nothing_that_is_in_it() -> None:

@@ -80,6 +80,19 @@ def test_a_full_log_drops_the_newest_counts_them_and_leaves_their_numbers_out() 
     assert outbox.dropped == 60 - kept > 0
 
 
+def test_the_report_of_dropped_records_ends_at_the_last_one() -> None:
+    """An event of an earlier step, or of none, that is dropped after them does not change it."""
+    outbox = Outbox(blocks=2, block_bytes=LITTLE)
+    reader = Reader(outbox)
+    put(outbox, range(60))
+    for step in (1, None):
+        outbox.put_event("checkpoint", 0, step, {"path": "a" * LITTLE})
+    reader.records()
+    assert outbox.report_dropped()
+    (report,) = [event for event in reader.events() if event.kind == "dropped"]
+    assert (report.data["last_step"], report.data["events"]) == (59, 2)
+
+
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(2, 4))
 def test_numbers_never_repeat_and_gaps_are_the_dropped(bursts: list[int], blocks: int) -> None:
     """In any sequence of puts and reads, numbers increase, and missing ones were counted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -379,6 +380,17 @@ def test_a_spool_that_cannot_be_written_harms_nothing(server: IngestServer, tmp_
     assert "spool" in (trainer.sender.stats.spool_error or "")
     trainer.sender.close()
     assert_exactly_once(server.only, COUNT)
+
+
+def test_a_deleted_spool_is_created_again_with_what_memory_has(spool_dir: Path) -> None:
+    """What was still in memory survives a SIGKILL again."""
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool_dir)
+    trainer.train(100)
+    wait_until(lambda: trainer.sender.stats.spooled_bytes)
+    shutil.rmtree(spool_dir)
+    wait_until(lambda: list(spool_dir.glob("*/log")) and trainer.sender.stats.spooled_bytes)
+    assert (trainer.sender.stats.dropped, trainer.sender.unsent) == (0, 100)
+    trainer.sender.close()
 
 
 def test_a_full_queue_drops_the_newest_and_leaves_a_gap(server: IngestServer) -> None:
