@@ -54,8 +54,11 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+NO_DOCUMENT = "default-src 'none'; frame-ancestors 'none'"
+"""Policy of other responses. It is sent with each of them, so it is short."""
+SERVICE_WORKER = "/service-worker.js"
+"""The script of a service worker has the policy for what the worker requests."""
 SECURITY_HEADERS = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "same-origin",
@@ -129,7 +132,10 @@ class SecurityHeaders:
         async def adding(message: Message) -> None:
             if message["type"] == "http.response.start":
                 present = Headers(raw=message.get("headers", []))
-                wanted = dict(SECURITY_HEADERS)
+                html = present.get("content-type", "").startswith("text/html")
+                full = html or scope["path"].endswith(SERVICE_WORKER)
+                policy = CONTENT_SECURITY_POLICY if full else NO_DOCUMENT
+                wanted = {"content-security-policy": policy, **SECURITY_HEADERS}
                 if self._hsts and by_https(scope, self._public_url):
                     wanted["strict-transport-security"] = self._hsts
                 if "frame-ancestors" in present.get("content-security-policy", ""):

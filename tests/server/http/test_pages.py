@@ -126,10 +126,18 @@ def test_every_answer_carries_the_security_headers(client: httpx.Client) -> None
     """Pages, files, assets and errors."""
     for path in ("/", "/lib/draw.js", f"{ASSETS}.css", "/absent", "/login"):
         headers = client.get(path).headers
-        assert "script-src 'self';" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
         assert "referrer-policy" in headers
+
+
+def test_only_documents_and_the_service_worker_have_the_whole_policy(client: httpx.Client, web: Path) -> None:
+    """Others can load nothing, and need fewer bytes."""
+    (web / "service-worker.js").write_text("")
+    paths = ("/", "/service-worker.js", "/lib/draw.js", f"{ASSETS}.css")
+    policies = [client.get(path).headers["content-security-policy"] for path in paths]
+    assert ["script-src 'self';" in each for each in policies] == [True, True, False, False]
 
 
 def module_address(client: httpx.Client) -> str:
