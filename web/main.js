@@ -6,7 +6,7 @@ import { followSystem } from "./browser/theme.js";
 import { pageHeader } from "./components/header/header.js";
 import { notify } from "./components/header/notify.js";
 import { offlineStrip } from "./components/header/offline.js";
-import { palette } from "./components/header/palette.js";
+import { finder } from "./components/header/finder.js";
 import { storingStrip } from "./components/header/storing.js";
 import { toasts } from "./components/header/toasts.js";
 import { loginNotice, notice } from "./components/notice.js";
@@ -75,7 +75,7 @@ async function start() {
   followSystem();
   wakeOnGesture();
   void registerServiceWorker();
-  pageHeader(byId("header"), byId("foot"), byId("floats"), app, palette(app));
+  pageHeader(byId("header"), byId("foot"), byId("floats"), app, finder(app));
   offlineStrip(byId("floats"), live, clock);
   storingStrip(byId("floats"), live);
   toasts(byId("floats"), alerts);

@@ -232,7 +232,7 @@ def test_a_run_is_found_and_opened_by_keyboard_alone(looked_at: Any, visit: Call
     tab = visit(looked_at)
     tab.page.locator("[data-run]").first.wait_for()
     tab.page.keyboard.press("Control+k")
-    tab.page.get_by_label("Find a page, a run or a command").last.type("seen")
+    tab.page.get_by_role("combobox", name="Find a page, a run or a command").type("seen")
     tab.page.get_by_role("option", name="seen").first.wait_for()
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url(f"**/runs/{RUN}")

@@ -20,7 +20,7 @@ for step in range(5_000):
     run.log({"loss": random.gauss(1, 0.1), "grad_norm": random.random(), "scale": 2.0, "lr": 0.1}, step=step)
 """
 PAGES = {"/": "[data-run] .name a", "/runs/r_long": '[data-series="loss"] .plot .xy'}
-MOST_BYTES = {"/": 110_000, "/runs/r_long": 190_000}
+MOST_BYTES = {"/": 90_000, "/runs/r_long": 160_000}
 NOTE_REQUESTS = """(() => {
     const send = fetch;
     globalThis.asked = [];

@@ -102,7 +102,7 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
     tab.page.goto(named.base + address)
     tab.page.get_by_text(NAME).first.wait_for()
     tab.page.keyboard.press("Control+k")
-    tab.page.get_by_label("Find a page, a run or a command").last.fill("onerror")
+    tab.page.get_by_role("combobox", name="Find a page, a run or a command").fill("onerror")
     tab.page.locator("#palette-list").get_by_text(NAME).first.wait_for()
     assert tab.page.locator("img").count() == 0
 
@@ -144,7 +144,7 @@ def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
     assert box is not None
     assert min(box["width"], box["height"]) >= TOUCH_PX
     button.click()
-    page.get_by_label("Find a page, a run or a command").last.fill("onerror")
+    page.get_by_role("combobox", name="Find a page, a run or a command").fill("onerror")
     page.locator("#palette-list").get_by_role("option").first.click()
     page.wait_for_url("**/runs/**")
 

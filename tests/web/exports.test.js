@@ -13,6 +13,10 @@ const IMPORTS = [
   /import(?: (?:\w+,? ?)?\{([^}]*)\})? ?from "(\.[^"]+)"/g,
   /export \{([^}]*)\} from "(\.[^"]+)"/g,
 ];
+const LATER = [
+  /\{([^{}]*)\} = await import\("(\.[^"]+)"\)/g,
+  /import\("(?<path>\.[^"]+)"\)\.then\(\s*\(\{(?<names>[^}]*)\}\)/g,
+];
 const MEMBER = /import\("(\.[^"]+)"\)\)?\.(\w+)/g;
 const NAMESPACE = /import \* as (\w+) from "(\.[^"]+)"/g;
 
@@ -22,11 +26,15 @@ function importsOf(url, text) {
   const named = IMPORTS.flatMap((pattern) => [...text.matchAll(pattern)]).flatMap(([, names, path]) =>
     (names ?? "").split(",").map((name) => at(path, name.trim().split(" as ")[0])),
   );
+  const later = [
+    ...[...text.matchAll(LATER[0])].map(([, names, path]) => ({ names, path })),
+    ...[...text.matchAll(LATER[1])].map(({ groups }) => groups),
+  ].flatMap(({ names, path }) => names.split(",").map((name) => at(path, name.trim())));
   const members = [...text.matchAll(MEMBER)].map(([, path, name]) => at(path, name));
   const spaces = [...text.matchAll(NAMESPACE)].flatMap(([, space, path]) =>
     [...text.matchAll(new RegExp(`\\b${space}\\.(\\w+)`, "g"))].map(([, name]) => at(path, name)),
   );
-  return [...named, ...members, ...spaces];
+  return [...named, ...later, ...members, ...spaces];
 }
 
 /** Names that a module exports, and whether it uses them too. */

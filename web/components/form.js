@@ -1,6 +1,6 @@
 /** Forms: label, hint and error for each field. An API error is shown at the field it names. */
 
-import { el, focusIn, refill, say } from "../browser/dom.js";
+import { el, focusIn, refill } from "../browser/dom.js";
 import { ApiError } from "../data/http.js";
 import { fieldOf, sentence } from "../lib/fielderror.js";
 import { icon } from "./icons.js";
@@ -85,54 +85,6 @@ export function complain(fields, rest, error) {
   );
   rest.hidden = false;
   return null;
-}
-
-/**
- * @param {string} text
- * @returns {HTMLInputElement}
- */
-export const textInput = (text = "", props = {}) => {
-  const node = /** @type {HTMLInputElement} */ (
-    el("input.plain", { spellcheck: "false", autocomplete: "off", ...props })
-  );
-  node.value = text;
-  return node;
-};
-/**
- * @param {string} text
- * @param {Record<string, unknown>} [props]
- * @returns {HTMLTextAreaElement}
- */
-export const textArea = (text = "", props = {}) => {
-  const node = /** @type {HTMLTextAreaElement} */ (
-    el("textarea.plain", { spellcheck: "false", rows: "2", ...props })
-  );
-  node.value = text;
-  return node;
-};
-/**
- * @param {readonly (readonly [string, string])[]} choices value and text
- * @param {string} chosen
- * @param {Record<string, unknown>} [props]
- * @returns {HTMLSelectElement}
- */
-export const selectInput = (choices, chosen, props = {}) => {
-  const node = /** @type {HTMLSelectElement} */ (
-    el("select", props, ...choices.map(([value, text]) => el("option", { value }, text)))
-  );
-  node.value = chosen;
-  return node;
-};
-/**
- * @param {string} text
- * @param {boolean} on
- * @param {Record<string, unknown>} [props]
- * @returns {{ node: HTMLElement, input: HTMLInputElement }}
- */
-export function checkbox(text, on, props = {}) {
-  const input = /** @type {HTMLInputElement} */ (el("input", { type: "checkbox", ...props }));
-  input.checked = on;
-  return { node: el("label.check", {}, input, el("span", {}, text)), input };
 }
 
 /**
@@ -249,18 +201,4 @@ export function scopeNote({ session }, needed) {
         icon("info"),
         ` This login has scope ${session.scope}. Changes here need scope ${needed}.`,
       );
-}
-
-/**
- * Announce a short text to screen readers.
- *
- * @param {string} text
- */
-export function announce(text) {
-  let host = document.getElementById("announcer");
-  if (!host) {
-    host = el("div.vh", { id: "announcer", role: "status" });
-    document.getElementById("floats")?.append(host);
-  }
-  say(host, text);
 }

@@ -5,6 +5,7 @@
 
 import { el, focusIn, refill } from "../browser/dom.js";
 import { icon } from "./icons.js";
+import { notLoaded } from "./undo.js";
 
 /**
  * @typedef {{ text: string, hint?: string, act: () => void, on?: boolean, alone?: boolean, off?: boolean }
@@ -22,7 +23,7 @@ addEventListener("pagechange", () => closeOpen?.());
 
 /**
  * @param {string} label
- * @param {() => Item[]} items called each time it opens, and at `itemschange`
+ * @param {() => Item[] | Promise<Item[]>} items called each time it opens, and at `itemschange`
  * @param {{ text?: string, shape?: string }} [o]
  */
 export function menu(label, items, o = {}) {
@@ -35,7 +36,7 @@ export function menu(label, items, o = {}) {
       "aria-expanded": "false",
       "aria-label": o.text ? null : label,
       title: label,
-      onclick: () => (list.hidden ? open() : close()),
+      onclick: () => (list.hidden ? void open().catch(notLoaded) : close()),
     },
     icon(o.shape ?? "more"),
     o.text ?? null,
@@ -47,26 +48,29 @@ export function menu(label, items, o = {}) {
     list,
   );
 
-  node.addEventListener("itemschange", () => {
+  node.addEventListener("itemschange", async () => {
     if (list.hidden) return;
+    const now = await items();
     const text = document.activeElement?.textContent;
-    draw();
+    draw(now);
     const buttons = [...list.querySelectorAll("button")];
     (buttons.find((each) => each.textContent === text) ?? buttons[0])?.focus();
   });
 
-  function draw() {
+  /** @param {Item[]} shown */
+  function draw(shown) {
     refill(
       list,
-      ...items().map((item) =>
+      ...shown.map((item) =>
         "head" in item ? el("div.micro.menuhead", { role: "presentation" }, item.head) : choice(item, close),
       ),
     );
   }
 
-  function open() {
+  async function open() {
+    const shown = await items();
     closeOpen?.();
-    draw();
+    draw(shown);
     list.hidden = false;
     list.classList.remove("from-left");
     list.classList.toggle("from-left", list.getBoundingClientRect().left < 0);

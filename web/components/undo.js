@@ -1,4 +1,4 @@
-/** A message after an action, with an Undo button for a while. */
+/** A message after an action, with an Undo button for a while; and one about a part that did not load. */
 
 import { el } from "../browser/dom.js";
 import { icon } from "./icons.js";
@@ -59,4 +59,9 @@ export function showUndo(text, undo, gone = null) {
     timer = setTimeout(away, STAYS_MS);
   });
   card.addEventListener("focusin", () => clearTimeout(timer));
+}
+
+/** Say that a part of the page which is loaded when it is first used did not load. */
+export function notLoaded() {
+  showUndo("This part of the page could not be loaded. Check the connection, then reload the page.", null);
 }

@@ -15,7 +15,7 @@ import { InboxList } from "../components/alerts/inboxlist.js";
 import { InboxPane } from "../components/alerts/inboxpane.js";
 import { silenceForm, silenceOf } from "../components/alerts/silenceform.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { announce } from "../components/form.js";
+import { announce } from "../components/announce.js";
 import { showUndo } from "../components/undo.js";
 import { Thumbnails } from "../data/thumbnails.js";
 import { isOver } from "../lib/alerts/attention.js";

@@ -8,7 +8,8 @@
 import { el, focusIn, refill, say } from "../browser/dom.js";
 import { subnav } from "../components/alerts/subnav.js";
 import { segments } from "../components/filterbar.js";
-import { failed, selectInput } from "../components/form.js";
+import { failed } from "../components/form.js";
+import { selectInput } from "../components/inputs.js";
 import { icon } from "../components/icons.js";
 import { showUndo } from "../components/undo.js";
 import { ago, clock as clockTime, counted, moment, span } from "../lib/format.js";

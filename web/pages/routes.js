@@ -11,7 +11,8 @@ import { inhibitionCard, muteCard, zoneList } from "../components/alerts/mutecar
 import { routeCard } from "../components/alerts/routecard.js";
 import { RouteTest } from "../components/alerts/routetest.js";
 import { subnav } from "../components/alerts/subnav.js";
-import { announce, complain, failed, scopeNote } from "../components/form.js";
+import { announce } from "../components/announce.js";
+import { complain, failed, scopeNote } from "../components/form.js";
 import { icon } from "../components/icons.js";
 import { showUndo } from "../components/undo.js";
 import {

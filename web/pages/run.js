@@ -78,7 +78,7 @@ class RunPage {
       chosen: () => this.aside.current(),
       pinned: (step) => {
         this.nav.pinned(step);
-        this.details.console.mark(step);
+        this.details.mark(step);
       },
     });
     this.project = el("span", {}, "–");
@@ -267,7 +267,7 @@ class RunPage {
   /** @param {number | null} step of the cross line */
   #mark(step) {
     this.charts.vitals.cross.pin(step);
-    this.details.console.mark(step);
+    this.details.mark(step);
   }
 
   /** @param {RunRow} row */

@@ -44,3 +44,15 @@ export function metric(name) {
   }
   return { ...frame, drawing: { axis: "auto" }, read: meanReadout, note: (plan) => (plan.log ? "log" : "") };
 }
+
+/**
+ * Return the column of a chart of one series.
+ *
+ * @param {string} name
+ * @returns {import("../components/runs/valuetable.js").Values}
+ */
+export const seriesValues = (name) => ({
+  title: name,
+  names: [name],
+  columns: [{ head: "Value", of: (values) => values[name] }],
+});

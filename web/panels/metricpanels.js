@@ -9,7 +9,7 @@
 import { el, say } from "../browser/dom.js";
 import { LayoutMenu } from "../components/runs/layoutmenu.js";
 import { MetricsHead } from "../components/runs/metricshead.js";
-import { seriesValues } from "../components/runs/valuetable.js";
+import { notLoaded } from "../components/undo.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
@@ -19,12 +19,12 @@ import { RUN_LAYOUT } from "../lib/views/layout.js";
 import { drawingOf } from "../lib/views/scales.js";
 import { Arranging } from "./arranging.js";
 import { CustomPanel, recordedFirst } from "./custom.js";
-import { isMetric, metric } from "./metric.js";
+import { isMetric, metric, seriesValues } from "./metric.js";
 import { onPlotClick } from "./crossline.js";
 import { Panel } from "./panel.js";
 import { PanelSections } from "./panelsections.js";
 import { RankCard } from "./rankcard.js";
-import { freePanel } from "./runpanels/index.js";
+import { freePanel, loadPanels } from "./runpanels/index.js";
 import { margins } from "./figure.js";
 import { inWords } from "./vitals.js";
 
@@ -47,6 +47,7 @@ const SETTLE_MS = 90;
  */
 
 export class MetricPanels {
+  closed = false;
   /** @type {string[]} all series of the run */
   all = [];
   /** @type {Map<string, AnyPanel>} */
@@ -130,10 +131,14 @@ export class MetricPanels {
 
   /** Apply sections, pins, order and filter of the view. */
   arrange() {
+    if (this.closed) return;
     const view = this.source.view();
     const names = this.all.filter(isMetric);
     this.list = sections(names, view, view.panels, givenFor(this.all, this.ranks.count));
-    const shown = this.list.flatMap((section) => section.names).filter((name) => !customOf(name)).length;
+    const all = this.list.flatMap((section) => section.names);
+    const loading = loadPanels(all);
+    if (loading) return void loading.then(() => this.arrange(), notLoaded);
+    const shown = all.filter((name) => !customOf(name)).length;
     this.head.show({ any: this.all.length > 0, total: names.length, shown, find: view.find });
     this.sections.show(this.list);
   }
@@ -340,6 +345,7 @@ export class MetricPanels {
   }
 
   close() {
+    this.closed = true;
     clearTimeout(this.settling);
     this.watcher.disconnect();
     this.ranks.close();

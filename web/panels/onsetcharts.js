@@ -7,7 +7,8 @@
 import { el, refill, say } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { menu } from "../components/menu.js";
-import { seriesValues, showValues } from "../components/runs/valuetable.js";
+import { showValues } from "../components/runs/valuetable.js";
+import { seriesValues } from "./metric.js";
 import { RunData } from "../data/rundata.js";
 import { onsetWindow, wider } from "../lib/charts/onsetwindow.js";
 import { STEPS } from "../lib/charts/timeaxis.js";

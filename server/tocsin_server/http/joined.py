@@ -28,6 +28,9 @@ STYLES = FOLDER + "pages.css"
 CHARTS = "charts.js"
 PAGES_WITH_CHARTS = frozenset({"pages/run.js", "pages/compare.js", "pages/incident.js"})
 """What only these pages share is in the script CHARTS; what other pages share is in MAIN."""
+FIRST_PAGES = frozenset({"pages/fleet.js", "pages/run.js"})
+"""People open these first, so MAIN has no module that neither of them needs at once; LATER has those."""
+LATER = "later.js"
 PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
 """Modules of pages whose address begins with another word."""
 GZIP_LEVEL, ZSTD_LEVEL = 9, 19
@@ -155,20 +158,26 @@ def _scripts(modules: Mapping[str, _Module], entries: Sequence[str]) -> dict[str
     reached = {entry: _reached(modules, entry) for entry in entries}
     pages = [entry for entry in entries if entry.startswith("pages/")]
     possible = {page: _reached(modules, page, later=True) for page in pages}
-    scripts = {}
-    for path in modules:
-        now = [entry for entry in entries if path in reached[entry]]
-        if MAIN not in now and any(page in now for page in pages):
-            now = [page for page in pages if path in possible[page]]
-        scripts[path] = _script_of(now)
-    return scripts
+    return {
+        path: _script_of(
+            [entry for entry in entries if path in reached[entry]],
+            frozenset(page for page in pages if path in possible[page]),
+        )
+        for path in modules
+    }
 
 
-def _script_of(users: Sequence[str]) -> str:
-    """Return the script of a module that these entries import."""
-    if len(users) == 1 and users[0] != MAIN:
-        return users[0].replace("/", "_")
-    return CHARTS if PAGES_WITH_CHARTS.issuperset(users) else MAIN
+def _script_of(users: Sequence[str], pages: frozenset[str]) -> str:
+    """Return the script of a module that these entries import, and these pages import or load later."""
+    if MAIN in users:
+        return MAIN
+    at_once = pages.intersection(users)
+    if len(users) == 1 or (at_once and len(pages) == 1):
+        return (*at_once, *users)[0].replace("/", "_")
+    first = at_once & FIRST_PAGES
+    if pages <= PAGES_WITH_CHARTS and (first or len(at_once) > 1):
+        return CHARTS
+    return MAIN if first else LATER
 
 
 def _reached(modules: Mapping[str, _Module], entry: str, *, later: bool = False) -> list[str]:

@@ -50,7 +50,8 @@ def web(tmp_path: Path) -> Path:
 
 
 def test_each_page_has_its_scripts(web: Path) -> None:
-    """One of the page; what it shares with another page is in that of every page, which comes first."""
+    """One of the page; what the fleet shares with another is in that of every page, which comes first."""
+    _renamed(web, ("b", "fleet"))
     joined = join(web, "1")
     assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js")
     assert b"both_js = " in joined.files[FOLDER + "main.js"].text
@@ -70,11 +71,26 @@ def test_a_page_runs(web: Path, tmp_path: Path) -> None:
     assert done.stdout == '["b",2]\n'
 
 
-def test_what_only_pages_with_charts_share_is_in_a_script_of_theirs(web: Path) -> None:
-    for old, new in (("a", "run"), ("b", "compare")):
+def _renamed(web: Path, *pages: tuple[str, str]) -> None:
+    """Give pages other names."""
+    for old, new in pages:
         (web / f"pages/{old}.js").rename(web / f"pages/{new}.js")
         main = (web / "main.js").read_text()
         (web / "main.js").write_text(main.replace(f"pages/{old}.js", f"pages/{new}.js"))
+
+
+def test_what_a_page_only_may_load_is_in_no_script_of_its_first_view(web: Path) -> None:
+    """A dialog that another page imports at once."""
+    _renamed(web, ("a", "run"), ("b", "alerts"))
+    (web / "pages/run.js").write_text('export const open = () => import("../both.js");\n')
+    joined = join(web, "1")
+    assert joined.scripts_of("/runs/r_1") == (FOLDER + "main.js", FOLDER + "pages_run.js")
+    assert joined.scripts_of("/alerts")[1:] == (FOLDER + "pages_alerts.js", FOLDER + "later.js")
+    assert b"both_js = " in joined.files[FOLDER + "later.js"].text
+
+
+def test_what_only_pages_with_charts_share_is_in_a_script_of_theirs(web: Path) -> None:
+    _renamed(web, ("a", "run"), ("b", "compare"))
     joined = join(web, "1")
     assert joined.scripts_of("/runs/r_1")[1:] == (FOLDER + "pages_run.js", FOLDER + "charts.js")
     assert b"both_js = " in joined.files[FOLDER + "charts.js"].text
@@ -92,7 +108,7 @@ def test_what_a_page_loads_later_is_in_a_script_of_its_own(web: Path) -> None:
         'export const open = async () => [both, await import("../dialog.js")];\n'
     )
     joined = join(web, "1")
-    assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js")
+    assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js", FOLDER + "later.js")
     assert b"only_js = " in joined.files[FOLDER + "dialog.js"].text
 
 
@@ -134,7 +150,7 @@ def test_every_page_is_joined(address: str) -> None:
     scripts = joined.scripts_of(address)
     assert len([path for path in scripts if re.fullmatch(r"joined/pages_[a-z]+\.js", path)]) == 1
     assert set(scripts) <= set(joined.files)
-    assert len(scripts) < 4
+    assert len(scripts) < 5
 
 
 def test_every_module_is_in_one_script() -> None:

@@ -3,7 +3,8 @@
 import { el } from "../../browser/dom.js";
 import { counted, powers, ruleTitle } from "../../lib/format.js";
 import { incidentId } from "../../lib/alerts/incidents.js";
-import { field, formDialog, textArea } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { textArea } from "../inputs.js";
 
 const LONGEST = 1000;
 

@@ -1,10 +1,8 @@
 /** Actions on the alert of a run page: acknowledge, take back, silence. */
 
 import { ruleTitle } from "../../lib/format.js";
-import { showUndo } from "../undo.js";
-import { acknowledge, unacknowledge } from "./ackform.js";
+import { notLoaded, showUndo } from "../undo.js";
 import { markTexts } from "./marktexts.js";
-import { silenceForm, silenceOf } from "./silenceform.js";
 
 /**
  * @param {App} app
@@ -18,10 +16,19 @@ export function alertActs(app, alert) {
     const other = app.alerts.all().find((each) => each.id === id);
     return other ? ruleTitle(other.rule) : "another alert";
   };
-  const back = () =>
-    unacknowledge(app, [alert]).then(
+  const back = async () =>
+    (await import("./ackform.js")).unacknowledge(app, [alert]).then(
       () => showUndo(`Acknowledgement of ${title} removed: reminders are on again`, null),
       (error) => showUndo(`Acknowledgement not removed: ${error.message}`, null),
+    );
+  const silenced = (/** @type {Silence} */ silence) =>
+    showUndo(
+      `Silenced: ${silence.matchers.join(", ")}`,
+      () =>
+        void app.alerting.endSilence(silence.id).then(
+          () => app.marks.stir(),
+          () => {},
+        ),
     );
   return {
     may: app.session.scope !== "read",
@@ -33,17 +40,15 @@ export function alertActs(app, alert) {
     acknowledge: () =>
       marks.ack
         ? void back()
-        : acknowledge(app, [alert], () => showUndo(`${title} acknowledged`, () => void back())),
+        : void import("./ackform.js").then(
+            ({ acknowledge }) =>
+              acknowledge(app, [alert], () => showUndo(`${title} acknowledged`, () => void back())),
+            notLoaded,
+          ),
     silence: () =>
-      silenceForm(app, silenceOf(alert), (silence) =>
-        showUndo(
-          `Silenced: ${silence.matchers.join(", ")}`,
-          () =>
-            void app.alerting.endSilence(silence.id).then(
-              () => app.marks.stir(),
-              () => {},
-            ),
-        ),
+      void import("./silenceform.js").then(
+        ({ silenceForm, silenceOf }) => silenceForm(app, silenceOf(alert), silenced),
+        notLoaded,
       ),
   };
 }

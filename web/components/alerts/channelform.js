@@ -1,7 +1,8 @@
 /** The form to create or edit a channel. Secrets are entered here and never shown again. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
-import { checkbox, field, formDialog, selectInput, textInput } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { checkbox, selectInput, textInput } from "../inputs.js";
 
 const MASK = "***";
 /** The most common kinds come first. */

@@ -3,7 +3,7 @@
 import { el, refill, say } from "../../browser/dom.js";
 import { STATES } from "../../lib/alerts/inbox.js";
 import { int } from "../../lib/format.js";
-import { selectInput } from "../form.js";
+import { selectInput } from "../inputs.js";
 import { icon } from "../icons.js";
 
 /** @typedef {import("../../lib/alerts/inbox.js").InboxView} InboxView */

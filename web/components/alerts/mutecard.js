@@ -3,7 +3,8 @@
 import { el } from "../../browser/dom.js";
 import { linesOf } from "../../lib/alerts/matchers.js";
 import { DAYS, withOrWithout } from "../../lib/alerts/routesdoc.js";
-import { checkbox, field, textArea, textInput } from "../form.js";
+import { field } from "../form.js";
+import { checkbox, textArea, textInput } from "../inputs.js";
 
 /**
  * @typedef {import("../../lib/alerts/routesdoc.js").MuteTime} MuteTime

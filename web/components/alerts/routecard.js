@@ -4,7 +4,8 @@ import { el, focusIn, refill } from "../../browser/dom.js";
 import { linesOf } from "../../lib/alerts/matchers.js";
 import { EVERY, routeSentence, withOrWithout } from "../../lib/alerts/routesdoc.js";
 import { durationText, secondsOf } from "../../lib/duration.js";
-import { checkbox, field, textArea, textInput } from "../form.js";
+import { field } from "../form.js";
+import { checkbox, textArea, textInput } from "../inputs.js";
 
 /** @typedef {import("../../lib/alerts/routesdoc.js").Route} Route */
 /**

@@ -5,7 +5,7 @@ import { ApiError } from "../../data/http.js";
 import { sentence } from "../../lib/fielderror.js";
 import { int, ruleTitle } from "../../lib/format.js";
 import { span } from "../../lib/format.js";
-import { selectInput, textInput } from "../form.js";
+import { selectInput, textInput } from "../inputs.js";
 import { icon } from "../icons.js";
 
 const PAUSE_MS = 300;

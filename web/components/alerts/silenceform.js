@@ -6,7 +6,8 @@ import { equals, labelsOf, linesOf, toggled } from "../../lib/alerts/matchers.js
 import { ENDS, localMs, localText } from "../../lib/duration.js";
 import { sentence } from "../../lib/fielderror.js";
 import { counted, int, powers, ruleTitle } from "../../lib/format.js";
-import { field, formDialog, textArea, textInput } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { textArea, textInput } from "../inputs.js";
 import { icon } from "../icons.js";
 
 const PREVIEW_MS = 250;

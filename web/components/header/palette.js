@@ -1,8 +1,7 @@
-/** Ctrl K: search for pages, runs and commands. ?: the list of keyboard shortcuts. */
+/** The dialogs of Ctrl K, which finds pages, runs and commands, and of ?, the list of keyboard shortcuts. */
 
 import { el, refill } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
-import { isShortcut } from "../../browser/shortcuts.js";
 import { nextTheme, theme } from "../../browser/theme.js";
 import { runAddress } from "../../lib/route.js";
 import { best } from "../../lib/search.js";
@@ -11,22 +10,6 @@ import { icon } from "../icons.js";
 /** @typedef {import("../../lib/search.js").Command} Command */
 
 const MOST = 12;
-/**
- * The key after G and the page it opens.
- *
- * @type {Record<string, string>}
- */
-const PLACES = {
-  f: "/",
-  c: "/compare",
-  a: "/alerts",
-  r: "/rules",
-  s: "/settings",
-  l: "/silences",
-  o: "/routes",
-  h: "/channels",
-  d: "/deliveries",
-};
 /** Shortcuts by page. */
 const SHORTCUTS = /** @type {const} */ ([
   [
@@ -96,39 +79,6 @@ const SHORTCUTS = /** @type {const} */ ([
   ],
 ]);
 
-/** @param {App} app */
-export function palette(app) {
-  let waiting = -Infinity; // 0 is the time the page was opened, so the first letters would navigate away
-  document.addEventListener(
-    "keydown",
-    (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
-        event.preventDefault();
-        void open(app);
-        return;
-      }
-      if (!isShortcut(event)) return;
-      const gone = event.timeStamp - waiting > 1200;
-      const place = PLACES[event.key];
-      if (!gone && place) {
-        waiting = -Infinity;
-        go(place);
-        event.stopImmediatePropagation();
-        event.preventDefault();
-      } else if (event.key === "g") waiting = event.timeStamp;
-      else if (event.key === "t") {
-        nextTheme();
-        dispatchEvent(new Event("themechosen"));
-      } else if (event.key === "?") {
-        event.preventDefault();
-        shortcuts();
-      }
-    },
-    true,
-  );
-  return { open: () => void open(app), shortcuts };
-}
-
 /** @returns {Command[]} */
 function commands() {
   const page = (/** @type {string} */ text, /** @type {string} */ address, /** @type {string} */ keys) => ({
@@ -160,7 +110,7 @@ function commands() {
         dispatchEvent(new Event("themechosen"));
       },
     },
-    { text: "Keyboard shortcuts", note: "help", keys: "?", act: shortcuts },
+    { text: "Keyboard shortcuts", note: "help", keys: "?", act: showShortcuts },
     {
       text: "Copy the address of this view",
       note: "share",
@@ -171,7 +121,7 @@ function commands() {
 }
 
 /** @param {App} app */
-async function open(app) {
+export async function openPalette(app) {
   if (document.querySelector("dialog[open]")) return;
   const input = /** @type {HTMLInputElement} */ (
     el("input", {
@@ -276,7 +226,7 @@ function shut(dialog) {
   dialog.showModal();
 }
 
-function shortcuts() {
+export function showShortcuts() {
   if (document.querySelector("dialog[open]")) return;
   const close = el("button.btn", { type: "button", onclick: () => dialog.close() }, "Close");
   const part = (/** @type {typeof SHORTCUTS[number]} */ [title, keys]) =>

@@ -3,7 +3,8 @@
 import { el } from "../../browser/dom.js";
 import { numberOf } from "../../lib/rules/ruledraft.js";
 import { settingHint, settingName } from "../../lib/rules/rulesettings.js";
-import { complain, field, selectInput, textInput } from "../form.js";
+import { complain, field } from "../form.js";
+import { selectInput, textInput } from "../inputs.js";
 
 const AS_IT_IS = /** @type {const} */ (["", "default"]);
 

@@ -18,7 +18,8 @@ import {
 import { coverage } from "../../lib/rules/rulescope.js";
 import { relativeRules, sentenceOf } from "../../lib/rules/ruletext.js";
 import { copyButton } from "../code.js";
-import { checkbox, complain, field, selectInput, textArea, textInput } from "../form.js";
+import { complain, field } from "../form.js";
+import { checkbox, selectInput, textArea, textInput } from "../inputs.js";
 import { icon } from "../icons.js";
 
 /** @typedef {import("../../lib/rules/ruledraft.js").Draft} Draft */

@@ -8,8 +8,9 @@ import { go } from "../../browser/navigate.js";
 import { readPins } from "../../data/pins.js";
 import { int } from "../../lib/format.js";
 import { previousAttempt, previousRun } from "../../lib/runs/previous.js";
-import { announce, ask } from "../form.js";
+import { announce } from "../announce.js";
 import { menu } from "../menu.js";
+import { notLoaded } from "../undo.js";
 
 /**
  * @typedef {Pick<import("../../data/api.js").Api, "rowsOf" | "runsBefore" | "baselines" | "pinBaseline">}
@@ -93,7 +94,10 @@ export class CompareMenu {
       ...(this.may && this.#project
         ? [
             { head: "This run" },
-            { text: pinned ? "Unpin as a baseline" : "Pin as a baseline", act: () => this.#pin(!pinned) },
+            {
+              text: pinned ? "Unpin as a baseline" : "Pin as a baseline",
+              act: () => void this.#pin(!pinned).catch(notLoaded),
+            },
           ]
         : []),
     ];
@@ -134,7 +138,8 @@ export class CompareMenu {
   }
 
   /** @param {boolean} pinned */
-  #pin(pinned) {
+  async #pin(pinned) {
+    const { ask } = await import("../form.js");
     const project = this.#project;
     ask(
       pinned ? "Pin as a baseline" : "Unpin as a baseline",

@@ -3,7 +3,8 @@
 import { el, say } from "../../browser/dom.js";
 import { customName, customOf, resolve } from "../../lib/charts/customchart.js";
 import { counted } from "../../lib/format.js";
-import { field, formDialog, selectInput, textArea } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { selectInput, textArea } from "../inputs.js";
 
 /** @typedef {import("../../lib/charts/customchart.js").CustomKind} CustomKind */
 

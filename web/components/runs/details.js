@@ -4,12 +4,9 @@ import { el, refill } from "../../browser/dom.js";
 import { number } from "../../lib/exact.js";
 import { flatten, shortened } from "../../lib/flatten.js";
 import { int, moment, num } from "../../lib/format.js";
+import { notLoaded } from "../undo.js";
 import { AttemptChanges } from "./attemptchanges.js";
-import { CheckpointList } from "./checkpointlist.js";
-import { ConsoleLog } from "./consolelog.js";
-import { configCheckList } from "./configchecklist.js";
 import { EventLog } from "./eventlog.js";
-import { MediaList } from "./medialist.js";
 import { Notes } from "./notes.js";
 
 /** Positions of the tabs that are loaded when they are opened. */
@@ -17,23 +14,44 @@ const ATTEMPTS = 4;
 const CHECKPOINTS = 5;
 const MEDIA = 6;
 const CONSOLE = 7;
+const CONFIG_CHECK = 8;
+
+/**
+ * @typedef {{ node: HTMLElement, load: () => Promise<void> }} Part of a tab, and what loads its data
+ * @typedef {import("./consolelog.js").ConsoleLog} Console
+ */
 
 export class Details {
   /**
    * @param {(step: number) => void} go moves the charts to a step
    * @param {ConstructorParameters<typeof Notes>[0]} writing
    * @param {() => Promise<CheckpointAnswer>} checkpoints loads the checkpoints of the run
-   * @param {ConstructorParameters<typeof MediaList>[0]} media loads its images and other objects
-   * @param {ConstructorParameters<typeof ConsoleLog>[0]} output loads what the script printed
+   * @param {import("./medialist.js").Source} media loads its images and other objects
+   * @param {Console["ask"]} output loads what the script printed
    * @param {ConstructorParameters<typeof AttemptChanges>[0]} changes loads what differs from an attempt
    */
   constructor(go, writing, checkpoints, media, output, changes) {
     this.changes = new AttemptChanges(changes);
     /** @type {RunDetail | null} */
     this.run = null;
-    this.checkpoints = new CheckpointList(checkpoints);
-    this.media = new MediaList(media);
-    this.console = new ConsoleLog(output, go);
+    /** @type {Console | null} */
+    this.console = null;
+    /** @type {number | null} */
+    this.step = null;
+    /** @type {Record<number, () => Promise<Part>>} */
+    this.makers = {
+      [CHECKPOINTS]: async () => new (await import("./checkpointlist.js")).CheckpointList(checkpoints),
+      [MEDIA]: async () => new (await import("./medialist.js")).MediaList(media),
+      [CONSOLE]: async () => {
+        this.console ??= new (await import("./consolelog.js")).ConsoleLog(output, go);
+        this.console.mark(this.step);
+        return this.console;
+      },
+    };
+    /** @type {Record<number, Part>} */
+    this.parts = {};
+    /** @type {RunEvent[]} */
+    this.events = [];
     this.log = new EventLog(go);
     this.notes = new Notes(writing);
     this.key = "";
@@ -80,14 +98,41 @@ export class Details {
       panel.hidden = i !== chosen;
     });
     if (chosen === ATTEMPTS && this.run) void this.changes.load(this.run);
-    if (chosen === CHECKPOINTS) void this.checkpoints.load();
-    if (chosen === MEDIA) void this.media.load();
-    if (chosen === CONSOLE) void this.console.load();
+    void this.#load(chosen).catch(notLoaded);
+  }
+
+  /**
+   * Load a tab whose code is loaded when it is opened, and its data.
+   *
+   * @param {number} i
+   */
+  async #load(i) {
+    const { panel } = this.tabs[i];
+    if (panel.hidden) return;
+    if (i === CONFIG_CHECK && this.run) {
+      const { configCheckList } = await import("./configchecklist.js");
+      refill(panel, configCheckList(this.events));
+    }
+    if (!(i in this.makers)) return;
+    const made = this.parts[i] ?? (await this.makers[i]());
+    const part = (this.parts[i] ??= made);
+    if (panel.firstChild !== part.node) refill(panel, part.node);
+    await part.load();
+  }
+
+  /**
+   * Mark the line of a step in the log.
+   *
+   * @param {number | null} step
+   */
+  mark(step) {
+    this.step = step;
+    this.console?.mark(step);
   }
 
   /** Load new lines of the log while it is visible. */
   follow() {
-    if (!this.tabs[CONSOLE].panel.hidden) void this.console.load();
+    void this.#load(CONSOLE).catch(() => {});
   }
 
   /**
@@ -107,29 +152,16 @@ export class Details {
    * @param {RunEvent[]} events
    */
   show(run, events) {
-    const [
-      config,
-      summary,
-      environment,
-      series,
-      attempts,
-      checkpoints,
-      media,
-      output,
-      configCheck,
-      eventLog,
-      notes,
-    ] = this.tabs.map((each) => each.panel);
+    const [config, summary, environment, series, attempts, , , , , eventLog, notes] = this.tabs.map(
+      (each) => each.panel,
+    );
     const { summary: results, ...surroundings } = run.environment ?? {};
     if (notes.firstChild !== this.notes.node) refill(notes, this.notes.node);
     this.notes.show(run.notes ?? "");
-    if (checkpoints.firstChild !== this.checkpoints.node) refill(checkpoints, this.checkpoints.node);
     this.run = run;
     if (!attempts.hidden) void this.changes.load(run);
-    if (!checkpoints.hidden) void this.checkpoints.load();
-    if (media.firstChild !== this.media.node) refill(media, this.media.node);
-    if (!media.hidden) void this.media.load();
-    if (output.firstChild !== this.console.node) refill(output, this.console.node);
+    this.events = events;
+    for (const i of [CHECKPOINTS, MEDIA]) void this.#load(i).catch(() => {});
     if (!this.chosen && (run.state === "failed" || run.state === "lost")) this.#pick(CONSOLE);
     this.chosen = true;
     const key = JSON.stringify([
@@ -150,7 +182,7 @@ export class Details {
     refill(environment, pairs(surroundings, "No training process has connected yet."));
     refill(series, seriesTable(run.series));
     refill(attempts, attemptTable(run), this.changes.node, writerTable(run));
-    refill(configCheck, configCheckList(events));
+    void this.#load(CONFIG_CHECK).catch(() => {});
     if (eventLog.firstChild !== this.log.node) refill(eventLog, this.log.node);
     this.log.show(events);
   }

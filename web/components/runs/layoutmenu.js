@@ -4,8 +4,9 @@
  */
 
 import { askedIn } from "../../lib/route.js";
-import { ask, announce } from "../form.js";
+import { announce } from "../announce.js";
 import { menu } from "../menu.js";
+import { notLoaded } from "../undo.js";
 
 /** @template {{ standard: boolean }} View */
 export class LayoutMenu {
@@ -70,7 +71,7 @@ export class LayoutMenu {
         : []),
       { text: "Standard layout", on: now === "", act: () => this.#standard() },
       ...(this.source.may && this.#project && now !== saved
-        ? [{ text: `Save for project ${this.#project}`, act: () => this.#save(now) }]
+        ? [{ text: `Save for project ${this.#project}`, act: () => void this.#save(now).catch(notLoaded) }]
         : []),
     ];
   }
@@ -81,7 +82,8 @@ export class LayoutMenu {
   }
 
   /** @param {string} layout */
-  #save(layout) {
+  async #save(layout) {
+    const { ask } = await import("../form.js");
     const project = this.#project;
     ask(`Save the layout for ${project}`, this.kind.words, "Save", async () => {
       await this.api.saveLayout(project, this.kind.page, layout);

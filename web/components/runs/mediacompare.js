@@ -8,7 +8,7 @@ import { el, refill, say } from "../../browser/dom.js";
 import { counted, int } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { mediaNames, mediaSteps } from "../../lib/runs/mediasteps.js";
-import { selectInput } from "../form.js";
+import { selectInput } from "../inputs.js";
 import { MediaCard } from "./mediacard.js";
 
 /** Runs beside each other. */

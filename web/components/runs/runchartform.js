@@ -3,7 +3,8 @@
 import { el } from "../../browser/dom.js";
 import { quantityText, readQuantity } from "../../lib/charts/quantity.js";
 import { readRunChart, runChartText } from "../../lib/charts/runcharts.js";
-import { field, formDialog, selectInput, textInput } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { selectInput, textInput } from "../inputs.js";
 
 /** Quantities offered; others can be typed. */
 const MOST_OFFERED = 1_000;

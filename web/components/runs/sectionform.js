@@ -2,7 +2,8 @@
 
 import { el } from "../../browser/dom.js";
 import { PINNED, RANKS } from "../../lib/charts/sections.js";
-import { field, formDialog, textInput } from "../form.js";
+import { field, formDialog } from "../form.js";
+import { textInput } from "../inputs.js";
 
 /** Letters of the name of a section. */
 const LONGEST = 60;

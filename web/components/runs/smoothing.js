@@ -2,7 +2,7 @@
 
 import { el, say } from "../../browser/dom.js";
 import { amountWithin, isWeight, MOST_POINTS, SMOOTHEST } from "../../lib/charts/smooth.js";
-import { selectInput } from "../form.js";
+import { selectInput } from "../inputs.js";
 
 /**
  * @typedef {import("../../lib/views/smoothing.js").SmoothKind} SmoothKind

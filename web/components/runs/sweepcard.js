@@ -7,7 +7,7 @@ import { el, refill, say } from "../../browser/dom.js";
 import { bestOf, influences } from "../../lib/charts/sweep.js";
 import { num } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
-import { selectInput } from "../form.js";
+import { selectInput } from "../inputs.js";
 import { InfluenceTable } from "./influencetable.js";
 import { Parallel } from "./parallel.js";
 

@@ -17,18 +17,6 @@ const MOST = 500;
  */
 
 /**
- * Return the column of a chart of one series.
- *
- * @param {string} name
- * @returns {Values}
- */
-export const seriesValues = (name) => ({
-  title: name,
-  names: [name],
-  columns: [{ head: "Value", of: (values) => values[name] }],
-});
-
-/**
  * @param {import("../../data/api.js").Api} api
  * @param {string} run
  * @param {Values} shown

@@ -6,7 +6,8 @@
 
 import { el, refill } from "../../browser/dom.js";
 import { isSame, savedOf, viewOf } from "../../lib/views/savedview.js";
-import { ask, checkbox, field, formDialog, selectInput, textInput } from "../form.js";
+import { ask, field, formDialog } from "../form.js";
+import { checkbox, selectInput, textInput } from "../inputs.js";
 import { icon } from "../icons.js";
 import { menu } from "../menu.js";
 

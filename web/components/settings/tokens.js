@@ -7,7 +7,8 @@
 import { el, refill } from "../../browser/dom.js";
 import { ago, moment } from "../../lib/format.js";
 import { copyButton } from "../code.js";
-import { ask, failed, field, formDialog, selectInput, textInput } from "../form.js";
+import { ask, failed, field, formDialog } from "../form.js";
+import { selectInput, textInput } from "../inputs.js";
 import { icon } from "../icons.js";
 import { showUndo } from "../undo.js";
 

@@ -3,12 +3,9 @@
 import { el } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
 import { loadPlotly } from "../../browser/plotly.js";
-import { customForm } from "../../components/runs/customform.js";
 import { Controls } from "../../components/runs/controls.js";
-import { embedChart } from "../../components/runs/embeddialog.js";
-import { askSection } from "../../components/runs/sectionform.js";
-import { showValues } from "../../components/runs/valuetable.js";
 import { WindowBar } from "../../components/runs/windowbar.js";
+import { notLoaded } from "../../components/undo.js";
 import { withChart, withoutChart } from "../../lib/charts/customchart.js";
 import { ruleAddress } from "../../lib/views/ruleview.js";
 import { xMetric } from "../../lib/views/xaxis.js";
@@ -176,11 +173,11 @@ export class RunCharts {
   /** @param {string | null} name of the chart to edit; null: add one */
   #compose(name) {
     const { nav } = this.source;
-    customForm({
-      name,
-      known: this.metrics.all,
-      save: (made) => nav.set(withChart(nav.view, name, made)),
-    });
+    const save = (/** @type {string} */ made) => nav.set(withChart(nav.view, name, made));
+    void import("../../components/runs/customform.js").then(
+      ({ customForm }) => customForm({ name, known: this.metrics.all, save }),
+      notLoaded,
+    );
   }
 
   /** @returns {import("../../panels/panelmenu.js").PanelHost} */
@@ -199,7 +196,11 @@ export class RunCharts {
       },
       move: (name, by) => this.metrics.arranging.move(name, by),
       moveInto: (name) =>
-        askSection(name, this.metrics.list, (key) => this.metrics.arranging.into(name, key)),
+        void import("../../components/runs/sectionform.js").then(
+          ({ askSection }) =>
+            askSection(name, this.metrics.list, (key) => this.metrics.arranging.into(name, key)),
+          notLoaded,
+        ),
       sizes: () => nav.view.sizes,
       setSizes: (sizes) => nav.set({ sizes }),
       run: () => data.row?.name ?? id,
@@ -208,11 +209,19 @@ export class RunCharts {
       csv: (name) => app.api.csv(id, this.#recordsOf(name), nav.records()),
       edit: (name) => this.#compose(name),
       remove: (name) => nav.set(withoutChart(nav.view, name)),
-      table: (name) => void showValues(app.api, id, this.metrics.valuesOf(name), nav.records()),
+      table: (name) =>
+        void import("../../components/runs/valuetable.js").then(
+          ({ showValues }) => showValues(app.api, id, this.metrics.valuesOf(name), nav.records()),
+          notLoaded,
+        ),
       ...(app.session.scope === "read"
         ? {}
         : {
-            embed: (title, chart, log) => embedChart(app.api, id, { title, chart, log }),
+            embed: (title, chart, log) =>
+              void import("../../components/runs/embeddialog.js").then(
+                ({ embedChart }) => embedChart(app.api, id, { title, chart, log }),
+                notLoaded,
+              ),
             rule: (name) => go(ruleAddress(name, data.row?.project ?? "")),
           }),
     };

@@ -7,8 +7,6 @@
  */
 
 import { customOf } from "../../lib/charts/customchart.js";
-import { MediaPanel } from "./media.js";
-import { ScatterPanel } from "./scatter.js";
 
 /**
  * `names` are the series to load, `values` the columns of its table, `axes` those that can be logarithmic,
@@ -24,19 +22,41 @@ import { ScatterPanel } from "./scatter.js";
  * @typedef {{ grip: Node, menuOf: (panel: any) => Node, media: import("./media.js").MediaSource }} Frame
  */
 
-const KINDS = /** @type {Record<string, new (name: string, frame: Frame) => FreePanel>} */ ({
-  scatter: ScatterPanel,
-  media: MediaPanel,
+/** @typedef {new (name: string, frame: Frame) => FreePanel} Kind */
+
+/** Each kind is loaded when a run first shows one. */
+const KINDS = /** @type {Record<string, () => Promise<Kind>>} */ ({
+  scatter: async () => (await import("./scatter.js")).ScatterPanel,
+  media: async () => (await import("./media.js")).MediaPanel,
 });
+/** @type {Map<string, Kind>} */
+const loaded = new Map();
+
+/** @param {string} name */
+const kindOf = (name) => customOf(name)?.kind ?? "";
+
+/**
+ * Load the kinds of these panels.
+ *
+ * @param {string[]} names
+ * @returns {Promise<unknown> | null} null if they are loaded
+ */
+export function loadPanels(names) {
+  const missing = new Set(
+    names.map(kindOf).filter((kind) => Object.hasOwn(KINDS, kind) && !loaded.has(kind)),
+  );
+  if (!missing.size) return null;
+  return Promise.all([...missing].map(async (kind) => loaded.set(kind, await KINDS[kind]())));
+}
 
 /**
  * Return the panel of a name, or null if it is drawn over steps.
  *
- * @param {string} name
+ * @param {string} name its kind is loaded
  * @param {Frame} frame
  * @returns {FreePanel | null}
  */
 export function freePanel(name, frame) {
-  const kind = customOf(name)?.kind ?? "";
-  return Object.hasOwn(KINDS, kind) ? new KINDS[kind](name, frame) : null;
+  const kind = loaded.get(kindOf(name));
+  return kind ? new kind(name, frame) : null;
 }

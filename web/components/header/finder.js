@@ -1,0 +1,57 @@
+/** The keys that work everywhere, and the dialogs behind Ctrl K and ?, which are loaded when first opened. */
+
+import { go } from "../../browser/navigate.js";
+import { isShortcut } from "../../browser/shortcuts.js";
+import { nextTheme } from "../../browser/theme.js";
+import { notLoaded } from "../undo.js";
+
+/**
+ * The key after G and the page it opens.
+ *
+ * @type {Record<string, string>}
+ */
+const PLACES = {
+  f: "/",
+  c: "/compare",
+  a: "/alerts",
+  r: "/rules",
+  s: "/settings",
+  l: "/silences",
+  o: "/routes",
+  h: "/channels",
+  d: "/deliveries",
+};
+/** @param {App} app */
+export function finder(app) {
+  const open = () => void import("./palette.js").then(({ openPalette }) => openPalette(app), notLoaded);
+  const shortcuts = () => void import("./palette.js").then(({ showShortcuts }) => showShortcuts(), notLoaded);
+  let waiting = -Infinity; // 0 is the time the page was opened, so the first letters would navigate away
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        open();
+        return;
+      }
+      if (!isShortcut(event)) return;
+      const gone = event.timeStamp - waiting > 1200;
+      const place = PLACES[event.key];
+      if (!gone && place) {
+        waiting = -Infinity;
+        go(place);
+        event.stopImmediatePropagation();
+        event.preventDefault();
+      } else if (event.key === "g") waiting = event.timeStamp;
+      else if (event.key === "t") {
+        nextTheme();
+        dispatchEvent(new Event("themechosen"));
+      } else if (event.key === "?") {
+        event.preventDefault();
+        shortcuts();
+      }
+    },
+    true,
+  );
+  return { open, shortcuts };
+}
