@@ -21,8 +21,12 @@ const PLACES = {
   h: "/channels",
   d: "/deliveries",
 };
+/** After this time what pages load when it is first used is loaded, so that it works while the server is away. */
+const AHEAD_MS = 5_000;
+
 /** @param {App} app */
 export function finder(app) {
+  setTimeout(() => void import("./palette.js").catch(() => {}), AHEAD_MS);
   const open = () => void import("./palette.js").then(({ openPalette }) => openPalette(app), notLoaded);
   const shortcuts = () => void import("./palette.js").then(({ showShortcuts }) => showShortcuts(), notLoaded);
   let waiting = -Infinity; // 0 is the time the page was opened, so the first letters would navigate away
