@@ -21,7 +21,7 @@ const PLACES = {
   h: "/channels",
   d: "/deliveries",
 };
-/** After this time what pages load when it is first used is loaded, so that it works while the server is away. */
+/** What pages load when it is first used is loaded after this time, to work while the server is away. */
 const AHEAD_MS = 5_000;
 
 /** @param {App} app */
