@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import platform
+import shlex
 import socket
 import ssl
 import time
@@ -19,18 +20,20 @@ from typing import Any
 from .. import protocol
 from ..core.process_state import is_disabled
 from ..core.run_fields import host_of
-from ..spool.segments import FORMAT, Header, Spool, find_spools
+from ..spool.segments import FORMAT, Header, Spool, default_dir, find_spools
 from ..transport.connection import Address, Connection, ConnectionLostError, resolve
 from ..transport.link import wait
 from ..transport.outbox import Outbox
-from ..transport.server_url import Target, parse_target
+from ..transport.server_url import PORT, Target, parse_target
 
 CREATE = "tocsin-server token create trainers --scope ingest"
+IN_MEMORY = (
+    "undelivered records are kept in memory only (4 MiB). Set TOCSIN_SPOOL_DIR to a writable directory"
+)
+DISABLED = "TOCSIN_DISABLE is set: no run reports anything. Unset it: `unset TOCSIN_DISABLE`"
 TIMEOUT_S = 5.0
 HEALTH = "/api/v1/health"
-LISTENING = (
-    "Is the server running, and does it accept connections from other machines (tocsin-server serve --host)?"
-)
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def _hook() -> Check:
         f"{name} {metadata.version(name)}" for name in ("websockets", "msgspec")
     )
     if is_disabled():
-        return Check("hook", False, f"TOCSIN_DISABLE is set: no run reports anything ({versions})")
+        return Check("hook", False, f"{DISABLED} ({versions})")
     return Check("hook", True, versions)
 
 
@@ -97,10 +100,17 @@ def _tcp(target: Target) -> Check:
     try:
         socket.create_connection((target.host, target.port), TIMEOUT_S).close()
     except OSError as error:
-        detail = f"cannot connect to {target.host} port {target.port} ({error}). {LISTENING}"
+        detail = f"cannot connect to {target.host} port {target.port} ({error}). {_start_advice(target)}"
         return Check("connection", False, detail)
     took_ms = 1e3 * (time.monotonic() - started)
     return Check("connection", True, f"port {target.port} answers in {took_ms:.1f} ms")
+
+
+def _start_advice(target: Target) -> str:
+    port = "" if target.port == PORT else f" --port {target.port}"
+    if target.host in LOOPBACK:
+        return f"Start a server here with `tocsin-server serve{port}`, or set TOCSIN_URL to that of another."
+    return f"Is the server running there, as `tocsin-server serve --host 0.0.0.0{port}`, and the port open?"
 
 
 def _health(target: Target) -> Check:
@@ -115,7 +125,10 @@ def _health(target: Target) -> Check:
         place = f"{target.base}{HEALTH}"
         detail = f"{place} is not tocsin's health page (HTTP {status}). Is it another service?"
         return Check("server", False, detail)
-    return Check("server", status_text == "ok", f"tocsin-server {version} reports status {status_text}")
+    says = f"tocsin-server {version} reports status {status_text}"
+    if status_text == "ok":
+        return Check("server", True, says)
+    return Check("server", False, f"{says}: it cannot store records at present. Its log says why.")
 
 
 def _get(target: Target, path: str) -> tuple[int, bytes]:
@@ -157,7 +170,10 @@ def _advice(refused: protocol.Refused, token: str) -> str:
         return f"{sentence} Update the older side (pip install -U tocsin, or the server)."
     if refused.code in ("bad-token", "token-scope"):
         hint = "Check TOCSIN_TOKEN" if token else "Set TOCSIN_TOKEN"
-        return f"{sentence} {hint}. On the server, `{CREATE}` creates a token that training processes use."
+        is_scope = refused.code == "token-scope"
+        other = " Pass --project to check a token of another project." if is_scope else ""
+        create = f"`{CREATE}` creates one for training; pass it the --data-dir or --config of the server."
+        return f"{sentence} {hint}.{other} On the server, {create}"
     return sentence
 
 
@@ -212,11 +228,12 @@ def _spool(root: Path) -> Check:
     finally:
         spool.delete()
     if not works:
-        return Check("spool", False, f"{spool.error}; undelivered records are kept in memory only (4 MiB)")
+        return Check("spool", False, f"{spool.error}; {IN_MEMORY}")
     waiting = len(list(find_spools(root)))
     says = f"{root} is writable"
     if waiting:
-        says += f"; undelivered runs: {waiting}. `tocsin sync` delivers those whose process has ended"
+        sync = "tocsin sync" if root == default_dir() else f"tocsin sync {shlex.quote(str(root))}"
+        says += f"; undelivered runs: {waiting}. `{sync}` delivers those whose process has ended"
         return Check("spool", None, says)
     return Check("spool", True, says)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_doctor_says_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["doctor", "--url", f"http://127.0.0.1:{closed_port()}"]) == 1
     lines = lines_of(capsys)
     assert "cannot connect to 127.0.0.1" in lines["connection"]
+    assert "`tocsin-server serve --port " in lines["connection"]
     assert "handshake" not in lines
     assert lines["spool"].startswith("ok")
 
@@ -101,7 +103,7 @@ def test_doctor_says_that_the_hook_is_switched_off(
     """A forgotten TOCSIN_DISABLE is reported first."""
     monkeypatch.setenv("TOCSIN_DISABLE", "1")
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 1
-    assert "TOCSIN_DISABLE is set" in lines_of(capsys)["hook"]
+    assert "`unset TOCSIN_DISABLE`" in lines_of(capsys)["hook"]
 
 
 def test_doctor_says_that_the_spool_cannot_be_written(
@@ -119,4 +121,16 @@ def test_doctor_mentions_what_was_left_behind(
     """It is not an error, but reported."""
     leave_behind(spool, strict_server.url, 0)
     assert main(["doctor", "--url", strict_server.url, "--token", TOKEN]) == 0
-    assert "tocsin sync" in lines_of(capsys)["spool"]
+    assert "`tocsin sync` delivers" in lines_of(capsys)["spool"]
+
+
+def test_doctor_names_a_command_that_delivers_what_it_found(
+    strict_server: IngestServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in a directory that is not the default, and has a space in its name."""
+    place = tmp_path / "other spool"
+    leave_behind(place, strict_server.url, 0)
+    main(["doctor", "--url", strict_server.url, "--token", TOKEN, "--spool-dir", str(place)])
+    words = shlex.split(lines_of(capsys)["spool"].split("`")[1])
+    assert main([*words[1:], "--token", TOKEN]) == 0
+    assert len(strict_server.only.steps) == 100
