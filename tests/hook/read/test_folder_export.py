@@ -64,6 +64,21 @@ def test_runs_alerts_and_incidents_are_there(folder: Path, trained: str) -> None
     assert rows(folder, "SELECT count(*) > 0 FROM incidents") == [(True,)]
 
 
+def test_an_acknowledgement_has_its_author_and_time(
+    trained: str, shared_tower: Tower, tmp_path: Path
+) -> None:
+    with tocsin.Api(shared_tower.base, shared_tower.token) as api:
+        incident = next(iter(api.incidents(trained)))
+        api.acknowledge_incident(incident.id, "seen")
+        ack = api.incident(incident.id).ack
+        list(export_runs(api, tmp_path, f"id:{trained}"))
+    assert ack is not None
+    assert ack.by
+    for table, id in (("incidents", incident.id), ("alerts", incident.alerts[0].id)):
+        query = f"SELECT acknowledged_by, epoch_ms(acknowledged_at) FROM {table} WHERE id = '{id}'"
+        assert rows(tmp_path, query) == [(ack.by, int(ack.at_ms))]
+
+
 def test_a_run_that_ended_is_written_once(
     folder: Path, trained: str, shared_tower: Tower, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
