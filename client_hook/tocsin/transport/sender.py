@@ -445,8 +445,9 @@ class Sender:
         self._acked = acked
         self._deadline = max(self._deadline, min(now + self._exit_timeout, self._linger_until))
         if now - (self._linger_until - self._linger_s) > self._exit_timeout:
-            text = "tocsin: sending %s. Ctrl-C keeps them on disk for the next run or `tocsin sync`."
-            self._warn("linger", text, counted(self.unsent, "record"))
+            text = "tocsin: sending %s. Ctrl-C keeps what is left on disk for the next run or `tocsin sync`."
+            unsent = self.unsent
+            self._warn("linger", text, counted(unsent, "record") if unsent else "the end of the run")
 
     def _may_end(self, now: float) -> bool:
         settled = self._finishing and (self._backlog.empty or self._session.stopped)
