@@ -140,7 +140,14 @@ class Spool:
     @property
     def is_deleted(self) -> bool:
         """Whether its directory was deleted while this process uses it."""
-        return self.path is not None and not self.path.is_dir()
+        try:
+            if self.path is not None:
+                os.stat(self.path)
+        except FileNotFoundError:
+            return True
+        except OSError:  # it cannot be reached at the moment, such as on a network's file system
+            pass
+        return False
 
     def reopen(self) -> Path | None:
         """Create the directory again, empty, after it was deleted; see :meth:`open`."""

@@ -202,3 +202,13 @@ def test_the_place_of_spools_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_
     assert default_dir() == tmp_path
     monkeypatch.delenv("TOCSIN_SPOOL_DIR")
     assert default_dir().name == f"tocsin-{os.getuid()}"
+
+
+def test_a_folder_that_cannot_be_reached_is_not_deleted(tmp_path: Path) -> None:
+    """Such as one on a network's file system that fails for a moment: its records are not lost."""
+    spool = spool_in(tmp_path / "mount" / "spool")
+    fill(spool)
+    (tmp_path / "mount").rename(tmp_path / "away")
+    assert spool.is_deleted
+    (tmp_path / "mount").symlink_to("mount")  # a loop, which is another error
+    assert not spool.is_deleted
