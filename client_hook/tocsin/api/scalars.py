@@ -34,7 +34,7 @@ def number(value: Any, name: str = "value") -> Any:
         return None
     try:
         return float(value.item() if hasattr(value, "item") else value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever the script's own ``__float__`` raises
         return None
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
 from typing import Any, ClassVar
 
 import msgspec
 
 from ..core.config import plain
 from ..core.redaction import Redactor
-from ..core.values import text
+from ..core.values import kind_of, text
 from .snapshot import Snapshot, UnreadableError, of_values
 
 CONTENT_BYTES = 44 << 10
@@ -145,7 +146,8 @@ class Table(Media):
         super().__init__(caption)
         self._columns: list[str] = []
         self._rows: list[list[Any]] = []
-        self._total = 0
+        self._total: int | None = 0
+        """Number of rows; None if an iterator had more than are kept."""
         try:
             given = data if rows is None else rows
             frame = dataframe
@@ -154,15 +156,28 @@ class Table(Media):
             if frame is not None:
                 columns, given = _head_of(frame)
             self._columns = [text(name)[:CELL] for name in (() if columns is None else columns)]
-            for row in () if given is None else given:
-                self.add_data(*row)
-            self._total = self._total if frame is None else len(frame)
+            self._add_rows(() if given is None else given, frame)
         except Exception as error:
             self.problem = why(error)
 
+    def _add_rows(self, given: Any, frame: Any) -> None:
+        """Read the first rows only: the training thread waits for this."""
+        if not isinstance(given, Iterable):
+            raise UnreadableError(f"its rows are {kind_of(given)}, expected a list of rows")
+        rows = iter(given)
+        for row in islice(rows, ROWS):
+            if not isinstance(row, Iterable):
+                raise UnreadableError(f"a row is {kind_of(row)}, expected a list of cells")
+            self.add_data(*row)
+        sized = given if frame is None else frame
+        if isinstance(sized, Sized):
+            self._total = len(sized)
+        elif next(rows, None) is not None:
+            self._total = None
+
     def add_data(self, *row: Any) -> None:
         """Add a row."""
-        self._total += 1
+        self._total = None if self._total is None else self._total + 1
         if len(self._rows) < ROWS:
             self._rows.append([_cell(value) for value in row])
 
@@ -174,7 +189,7 @@ class Table(Media):
         while len(encoded) > CONTENT_BYTES and rows:
             rows = rows[: len(rows) * 3 // 4]
             encoded = _json({"columns": columns, "rows": rows})
-        facts = {"mime": "application/json", "rows": self._total, "cut": len(rows) < self._total}
+        facts = {"mime": "application/json", "rows": self._total, "cut": self._total is None or len(rows) < self._total}
         return encoded, facts
 
 

@@ -554,6 +554,19 @@ def test_no_registration_of_a_handler_raises() -> None:
     assert received == ["any", "any", "spike"]
 
 
+class Raising:
+    def __float__(self) -> float:
+        raise RuntimeError("no number of mine")
+
+
+def test_a_value_that_raises_loses_no_other_value_of_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    with watched() as (run, outbox):
+        run.log({"a": 1.0, "bad": Raising(), "b": 2}, step=3)
+        (record,) = outbox.records
+        assert (record["a"], record["b"]) == (1.0, 2.0)
+    assert '"bad" is a Raising, expected a number' in caplog.text
+
+
 @pytest.mark.parametrize(
     "many", [{f"n{k}": 1.0 for k in range(3000)}, {"n": dict.fromkeys(range(3000), 1.0)}]
 )

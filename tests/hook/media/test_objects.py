@@ -153,6 +153,19 @@ def test_a_table_keeps_its_first_rows_and_says_how_many_there_were() -> None:
     assert (facts["rows"], facts["cut"]) == (ROWS + 5, True)
 
 
+def test_a_table_reads_no_more_rows_than_it_keeps() -> None:
+    """The training thread waits for it. How many rows an iterator has is then unknown."""
+    rows = iter(range(1_000_000))
+    content, facts = Table(["step"], ([k] for k in rows)).content(CLEAN)
+    assert (len(json.loads(content)["rows"]), next(rows)) == (ROWS, ROWS + 1)
+    assert (facts["rows"], facts["cut"]) == (None, True)
+
+
+def test_a_table_says_what_it_expected_of_a_row() -> None:
+    rows: list[Any] = [[1], 5]
+    assert Table(["a"], rows).problem == "a row is an int, expected a list of cells"
+
+
 def test_a_wide_table_is_cut_until_it_fits() -> None:
     content, facts = Table(None, [["x" * 400] * 10] * 100).content(CLEAN)
     assert len(content) <= CONTENT_BYTES

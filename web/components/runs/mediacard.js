@@ -116,6 +116,7 @@ function factsOf({ facts, bytes: size }) {
     width ? `${width} × ${height} pixels` : "",
     typeof nonfinite === "number" && nonfinite ? `${int(nonfinite)} values are NaN or infinite` : "",
     cut === true && typeof rows === "number" ? `the first of ${int(rows)} rows` : "",
+    cut === true && rows === null ? "the first rows" : "",
     cut === true && typeof characters === "number" ? `the beginning of ${int(characters)} characters` : "",
     bytes(size),
   );
