@@ -16,6 +16,8 @@ SIDE = 512
 """Maximum pixels of a side."""
 SMALLEST = 16
 DPI = (72, 50, 36)
+FIGURE_SIDE = 2 * SIDE
+"""Maximum pixels of a side of a figure. It is drawn on the training thread."""
 MAGENTA = (255, 0, 255)
 """Color of pixels that are NaN or infinite."""
 FORMATS = {
@@ -98,10 +100,12 @@ def _type_of(file: bytes) -> str:
 
 
 def _drawn(figure: Any) -> bytes:
-    """Return a figure of matplotlib as PNG, in the highest resolution that fits."""
+    """Return a figure of matplotlib, or a grid of seaborn, as PNG in the highest resolution that fits."""
+    sized = figure if hasattr(figure, "get_size_inches") else figure.figure
+    most = FIGURE_SIDE / max(sized.get_size_inches())
     for dpi in DPI:
         target = io.BytesIO()
-        figure.savefig(target, format="png", dpi=dpi)
+        figure.savefig(target, format="png", dpi=min(dpi, most))
         if target.tell() <= CONTENT_BYTES:
             return target.getvalue()
     raise UnreadableError(f"the figure takes more than {CONTENT_BYTES:,} bytes as PNG; make it smaller")

@@ -137,6 +137,13 @@ def test_series_beyond_the_limit_are_left_out(make_records: Make) -> None:
     assert set(valid.batch.columns) == {"known", "new0", "new1"}
 
 
+def test_the_loss_is_taken_beyond_the_limit(make_records: Make) -> None:
+    """Also if a script has logged many other names before the first backward."""
+    message = make_records(0, [0], **{f"new{i}": [1.0] for i in range(5)}, loss=[1.0], grad_norm=[2.0])
+    valid = taken(message)
+    assert set(valid.batch.columns) == {"new0", "new1", "new2", "new3", "loss", "grad_norm"}
+
+
 def test_many_faults_make_few_errors(make_records: Make) -> None:
     """A message with a thousand bad columns gets a bounded number of errors."""
     message = make_records(0, [0])
