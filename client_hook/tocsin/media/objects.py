@@ -189,7 +189,8 @@ class Table(Media):
         while len(encoded) > CONTENT_BYTES and rows:
             rows = rows[: len(rows) * 3 // 4]
             encoded = _json({"columns": columns, "rows": rows})
-        facts = {"mime": "application/json", "rows": self._total, "cut": self._total is None or len(rows) < self._total}
+        is_cut = self._total is None or len(rows) < self._total
+        facts = {"mime": "application/json", "rows": self._total, "cut": is_cut}
         return encoded, facts
 
 
