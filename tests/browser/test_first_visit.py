@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS
 from tests.conftest import wait_for
@@ -94,3 +94,19 @@ def test_the_first_chart_needs_no_request_of_a_script(first_visit: Page, long_ru
     needed = [url for url in started if "/series?" in url or ("/assets/" in url and url.endswith(".js"))]
     assert len(needed) == 6
     assert {started[url] for url in needed} == {"parser"}
+
+
+def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: Any) -> None:
+    """While its code is on the way, they are no shortcuts: G and S would open the settings."""
+    held: list[Route] = []
+    first_visit.route("**/*palette*.js*", lambda route: held.append(route))
+    with first_visit.expect_request("**/*palette*.js*"):
+        first_visit.goto(long_run.base + "/")
+        first_visit.locator(PAGES["/"]).first.wait_for()
+        first_visit.keyboard.press("Control+k")
+    first_visit.keyboard.type("gs long")
+    held[0].continue_()
+    expect(first_visit.get_by_role("combobox", name="Find a page, a run or a command")).to_have_value(
+        "gs long"
+    )
+    assert first_visit.url == long_run.base + "/"

@@ -27,7 +27,14 @@ const AHEAD_MS = 5_000;
 /** @param {App} app */
 export function finder(app) {
   setTimeout(() => void import("./palette.js").catch(() => {}), AHEAD_MS);
-  const open = () => void import("./palette.js").then(({ openPalette }) => openPalette(app), notLoaded);
+  /** Typed after Ctrl K before the palette is open: no shortcuts. */
+  let typed = /** @type {string | null} */ (null);
+  const open = () => {
+    typed ??= "";
+    import("./palette.js")
+      .then(({ openPalette }) => void openPalette(app, typed ?? ""), notLoaded)
+      .finally(() => (typed = null));
+  };
   const shortcuts = () => void import("./palette.js").then(({ showShortcuts }) => showShortcuts(), notLoaded);
   let waiting = -Infinity; // 0 is the time the page was opened, so the first letters would navigate away
   document.addEventListener(
@@ -39,6 +46,13 @@ export function finder(app) {
         return;
       }
       if (!isShortcut(event)) return;
+      if (typed !== null) {
+        if (event.key.length === 1) typed += event.key;
+        if (event.key === "Backspace") typed = typed.slice(0, -1);
+        event.stopImmediatePropagation();
+        event.preventDefault();
+        return;
+      }
       const gone = event.timeStamp - waiting > 1200;
       const place = PLACES[event.key];
       if (!gone && place) {

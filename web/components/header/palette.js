@@ -120,8 +120,11 @@ function commands() {
   ];
 }
 
-/** @param {App} app */
-export async function openPalette(app) {
+/**
+ * @param {App} app
+ * @param {string} [typed]
+ */
+export async function openPalette(app, typed = "") {
   if (document.querySelector("dialog[open]")) return;
   const input = /** @type {HTMLInputElement} */ (
     el("input", {
@@ -172,6 +175,7 @@ export async function openPalette(app) {
     }
   });
   shut(dialog);
+  input.value = typed;
   draw();
   const runs = await runCommands(app);
   all = [...all, ...runs];
