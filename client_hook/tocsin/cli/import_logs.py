@@ -223,7 +223,8 @@ def summary(outcomes: Sequence[Outcome]) -> list[str]:
     before = len(runs) - len(new)
     known = f", {before} already imported" if before else ""
     if not sick:
-        return [f"{counted(len(runs), 'run')}{known}" + (", no problems found" if new else "")]
+        found = ", no new problems found" if before else ", no problems found"
+        return [f"{counted(len(runs), 'run')}{known}" + (found if new else "")]
     lines = [f"{counted(len(runs), 'run')}{known}, {len(sick)} with problems:"]
     for one in sorted(sick, key=lambda one: _urgency(one.alerts[0]))[:MOST_LISTED]:
         worst = one.alerts[0]

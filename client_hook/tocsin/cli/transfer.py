@@ -21,6 +21,9 @@ from .output import print_json, print_result, print_styled
 from .parsing import add_json, command
 from .progress import BYTES, progress
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of a shell."""
+
 if TYPE_CHECKING:
     from ..importers.wandb_cloud import Address
     from .import_logs import Outcome
@@ -47,8 +50,7 @@ def sync(options: argparse.Namespace) -> int:
 
 def import_(options: argparse.Namespace) -> int:
     """Import past runs from log files, a folder of them, or W&B. Importing again sends only what is new."""
-    from ..importers.folder import skipped_text
-    from .import_logs import Outcome, import_runs, summary
+    from .import_logs import summary
 
     for root in options.path:
         if isinstance(root, Path) and not root.exists():
@@ -56,6 +58,27 @@ def import_(options: argparse.Namespace) -> int:
             return 2
     found: list[Outcome] = []
     notes: list[Outcome] = []
+    try:
+        _import_all(options, found, notes)
+    except KeyboardInterrupt:
+        print("tocsin: Interrupted. Run the same command again to import the rest.", file=sys.stderr)
+        is_interrupted = True
+    else:
+        is_interrupted = False
+    if not options.json:
+        for line in summary(found):
+            print(line, flush=True)
+        for note in notes:
+            print_result(None, note.text)
+    status = _ended(options, [_imported(outcome) for outcome in (*found, *notes)])
+    return INTERRUPTED if is_interrupted else status
+
+
+def _import_all(options: argparse.Namespace, found: list[Outcome], notes: list[Outcome]) -> None:
+    """Append what was imported, and what was not, as it becomes known."""
+    from ..importers.folder import skipped_text
+    from .import_logs import Outcome, import_runs
+
     with progress("Importing", unit="records") as bar, _without_warnings():
         destination = _destination(options, spool=False)
         for root in options.path:
@@ -72,12 +95,6 @@ def import_(options: argparse.Namespace) -> int:
                 notes.append(Outcome(root, None, skipped_text(root, skipped)))
             if found and found[-1].is_refused and not any(one.delivered for one in found):
                 break
-    if not options.json:
-        for line in summary(found):
-            print(line, flush=True)
-        for note in notes:
-            print_result(None, note.text)
-    return _ended(options, [_imported(outcome) for outcome in (*found, *notes)])
 
 
 def _nothing_in(root: Path | Address) -> Outcome:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,6 +152,7 @@ def test_the_summary_names_runs_with_problems(tmp_path: Path) -> None:
         "  one: Loss rose (step 7): http://h/runs/r1",
     ]
     assert summary(outcomes[2:3]) == ["1 run, no problems found"]
+    assert summary(outcomes[2:4]) == ["2 runs, 1 already imported, no new problems found"]
 
 
 def test_each_run_of_a_file_is_an_attempt(server: IngestServer, tmp_path: Path) -> None:
@@ -195,6 +199,21 @@ def test_several_paths_are_imported_as_a_shell_lists_them(
     assert main(["import", "--url", server.url, *paths]) == 0
     assert len(server.writers) == 2
     assert capsys.readouterr().out.splitlines()[-1].startswith("3 runs, 1 already imported")
+
+
+def test_an_interrupted_import_says_how_to_continue(
+    server: IngestServer, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After the summary of what was imported."""
+
+    def interrupt() -> None:
+        wait_for(lambda: server.writers, "the first run")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    server.withhold_acks = True
+    threading.Thread(target=interrupt).start()
+    assert main(["import", "--url", server.url, str(log)]) == 130
+    assert "Run the same command again" in capsys.readouterr().err
 
 
 def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
