@@ -355,8 +355,8 @@ class Run:
 
     def _bounded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the first values, with a warning: the server would reject the whole record."""
-        more = f"a call has {len(values):,} names; those after the first {MOST_NAMES:,} are left out"
-        self._warn_once("log", "names", f"{more}.")
+        more = f"a call has {len(values):,} names; those after the first {MOST_NAMES:,} are left out."
+        self._warn_once("log", "names", f"{more} Log fewer names.")
         return dict(islice(values.items(), MOST_NAMES))
 
     def _name(self, names: tuple[Any, ...]) -> tuple[str, ...]:
@@ -750,9 +750,8 @@ class Run:
             data = {"title": str(title), "text": str(text), "severity": chosen or "warning"}
             self.event("alert", data | ({"resolved": True} if resolved else {}), step=step)
         except Exception as error:  # such as a script's own ``__str__``
-            self._warn_once(
-                "alert", "text", f"its text cannot be read: {type(error).__name__}. It is left out."
-            )
+            why = f"its title or text cannot be read ({type(error).__name__})"
+            self._warn_once("alert", "text", f"{why}. The alert is left out.")
 
     def on_alert(self, *given: Any, rules: Any = (), severity: str | None = None) -> Any:
         """Decorate a function to be called with each alert of this run, after a step, on the training thread.

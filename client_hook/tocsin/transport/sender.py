@@ -423,7 +423,8 @@ class Sender:
             reason = f"the spool {old} was deleted"
             data = {"records": lost, "events": 0, "reason": reason}
             self._outbox.put_event("dropped", time.time_ns(), None, data)
-            LOG.warning("tocsin: %s lost: %s. Training continues.", counted(lost, "record"), reason)
+            text = "tocsin: %s lost: %s. Training continues. Set TOCSIN_SPOOL_DIR to a directory that stays."
+            LOG.warning(text, counted(lost, "record"), reason)
 
     def _save(self, now: float) -> None:
         """Save to disk what the server does not acknowledge, and everything if a SIGKILL would lose it."""

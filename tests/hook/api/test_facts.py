@@ -134,4 +134,4 @@ def test_an_alert_whose_text_cannot_be_written_raises_nothing(caplog: pytest.Log
     with watched() as (run, outbox):
         run.alert("odd", text)
         assert outbox.events("alert") == []
-    assert "run.alert: its text cannot be read: RuntimeError. It is left out." in caplog.text
+    assert "run.alert: its title or text cannot be read (RuntimeError). The alert is left out." in caplog.text
