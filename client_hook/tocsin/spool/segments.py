@@ -143,7 +143,7 @@ class Spool:
         try:
             if self.path is not None:
                 os.stat(self.path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return True
         except OSError:  # it cannot be reached at the moment, such as on a network's file system
             pass

@@ -138,6 +138,7 @@ class Sender:
         self._killed = False
         self._errors = 0
         self._acked = (-1, -1)
+        self._lost_at_end = 0
         self._warned: set[str] = set()
         outbox.backpressure = self
 
@@ -147,7 +148,7 @@ class Sender:
         spool, session = self._spool, self._session
         return SenderStats(
             queued=len(self._outbox),
-            dropped=self._outbox.dropped + session.set_aside + self._backlog.lost,
+            dropped=self._outbox.dropped + session.set_aside + self._backlog.lost + self._lost_at_end,
             spooled_bytes=spool.size if spool is not None else 0,
             acked_seq=self._backlog.seq,
             known_seq=-1 if session.known_seq is None else session.known_seq,
@@ -176,7 +177,7 @@ class Sender:
     @property
     def unsent(self) -> int:
         """Number of records that are on disk or in memory and not acknowledged."""
-        return max(self._outbox.records - 1 - self._backlog.done, 0)
+        return max(self._outbox.records - 1 - self._backlog.done - self._lost_at_end, 0)
 
     def start(self) -> None:
         """Start the thread. Does nothing if it was started before, after ``close``, and in a forked child.
@@ -464,9 +465,11 @@ class Sender:
         if not delivered:
             session = self._session
             reason = session.reason or "the server did not acknowledge in time"
-            is_kept = saved or self._shared is not None
+            has_spool = self._spool is not None and self._spool.path is not None
+            is_kept = has_spool and (saved or self._shared is not None)
             lost = 0 if is_kept else self._backlog.unsaved(self._outbox.records)
             self._warn("left", "tocsin: %s", what_is_left(self.unsent, lost, self._spool, reason))
+            self._lost_at_end = lost
         self._outbox.discard()
         if self._shared is not None:
             self._shared.close()

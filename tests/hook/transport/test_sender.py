@@ -382,6 +382,27 @@ def test_a_spool_that_cannot_be_written_harms_nothing(server: IngestServer, tmp_
     assert_exactly_once(server.only, COUNT)
 
 
+def test_what_is_kept_nowhere_is_lost_at_the_end(tmp_path: Path) -> None:
+    """The last line of a run does not promise to send it."""
+    place = tmp_path / "spool"
+    place.write_text("not a directory")
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", place, exit_timeout=0.1)
+    trainer.train(100)
+    trainer.sender.close()
+    assert (trainer.sender.stats.dropped, trainer.sender.unsent) == (100, 0)
+
+
+def test_a_spool_that_became_a_file_is_lost(spool_dir: Path) -> None:
+    """Nothing refers to the records in shared memory any more."""
+    trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool_dir, exit_timeout=0.1)
+    trainer.train(100)
+    wait_until(lambda: trainer.sender.stats.spooled_bytes)
+    shutil.rmtree(spool_dir)
+    spool_dir.write_text("not a directory")
+    trainer.sender.close()
+    assert (trainer.sender.stats.dropped, trainer.sender.unsent) == (100, 0)
+
+
 def test_a_deleted_spool_is_created_again_with_what_memory_has(spool_dir: Path) -> None:
     """What was still in memory survives a SIGKILL again."""
     trainer = Trainer(f"http://127.0.0.1:{closed_port()}", spool_dir)
