@@ -110,3 +110,12 @@ def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: 
         "gs long"
     )
     assert first_visit.url == long_run.base + "/"
+
+
+def test_two_clicks_open_one_dialog(first_visit: Page, long_run: Any) -> None:
+    """The second one comes while the code of the dialog is on the way."""
+    first_visit.goto(long_run.base + "/runs/r_long")
+    first_visit.get_by_role("button", name="Add chart").dblclick()
+    first_visit.get_by_role("dialog").first.wait_for()
+    first_visit.keyboard.press("Escape")
+    expect(first_visit.get_by_role("dialog")).to_have_count(0)

@@ -103,6 +103,11 @@ export function formDialog({
   body = fields.map((each) => each.node),
   wide = false,
 }) {
+  // From a second click while the code of this dialog was loaded.
+  const open = [...document.querySelectorAll("dialog")].find(
+    (each) => each.open && each.getAttribute("aria-label") === title,
+  );
+  if (open) return open;
   const rest = el("p.fielderror", { role: "alert", hidden: true });
   const word = el("span", {}, submit);
   const go = /** @type {HTMLButtonElement} */ (el("button.btn.primary", { type: "submit" }, word));
