@@ -15,7 +15,7 @@ const IMPORTS = [
 ];
 const LATER = [
   /\{([^{}]*)\} = await import\("(\.[^"]+)"\)/g,
-  /import\("(?<path>\.[^"]+)"\)\.then\(\s*\(\{(?<names>[^}]*)\}\)/g,
+  /import\("(?<path>\.[^"]+)"\)\s*\.then\(\s*\(\{(?<names>[^}]*)\}\)/g,
 ];
 const MEMBER = /import\("(\.[^"]+)"\)\)?\.(\w+)/g;
 const NAMESPACE = /import \* as (\w+) from "(\.[^"]+)"/g;
