@@ -17,6 +17,7 @@ from urllib.parse import quote
 from ..core.handshake import RunInfo
 from ..core.identity import Identity
 from ..core.run_fields import host_of
+from ..core.severity import SEVERITIES, level_of
 from ..core.values import counted
 from ..importers import Source, UnreadableLogError, UnreadableSource
 from ..importers.folder import name_in, runs_in
@@ -27,7 +28,6 @@ from ..read.text import shown
 from .import_marks import Mark, Marks
 from .log_run import Destination, LogRun, NotDeliveredError
 
-SEVERITIES = ("critical", "warning", "info")
 MOST_SENT = 8
 """Maximum number of runs that are sent and whose last acknowledgement is awaited."""
 MOST_LISTED = 20
@@ -207,7 +207,7 @@ def _named(root: Path | Address, source: Source) -> tuple[str, str]:
 
 def _urgency(alert: Alert) -> tuple[int, int]:
     """Order alerts by severity, then by onset."""
-    return SEVERITIES.index(alert.severity), alert.onset_step or 0
+    return level_of(alert.severity), alert.onset_step or 0
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
+from ..core.severity import urgency
 from . import logs
 from .asking import asking
 from .parsing import add_json, command, limit
@@ -25,7 +26,6 @@ MOST_SHOWN = 100
 """Incidents in the JSON of one run, the most urgent first."""
 EXPLAINED = 5
 """Incidents that are shown of one run."""
-STATES, SEVERITIES = ("open", "mitigated"), ("critical", "warning", "info")
 VITAL = ("loss", "grad_norm", "scale", "lr")
 
 
@@ -79,7 +79,10 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
     from .output import print_json, print_styled
 
     run = api.run(options.run)
-    incidents = sorted(_first(api.incidents(run), MOST_SHOWN, "incidents"), key=_urgency)
+    incidents = sorted(
+        _first(api.incidents(run), MOST_SHOWN, "incidents"),
+        key=lambda one: urgency(one.state, one.severity, one.onset_ms),
+    )
     if options.json:
         print_json({"run": run, "incidents": incidents})
         return 0
@@ -92,13 +95,6 @@ def runs_show(api: Api, options: argparse.Namespace) -> int:
     if len(incidents) > EXPLAINED:
         print(f"\nMore incidents: tocsin incidents --run {run.id}")
     return 0
-
-
-def _urgency(one: Incident) -> tuple[int, int, float]:
-    """Order incidents: open before mitigated ones before the others, more severe, newer onset."""
-    state = STATES.index(one.state) if one.state in STATES else len(STATES)
-    level = SEVERITIES.index(one.severity) if one.severity in SEVERITIES else len(SEVERITIES)
-    return state, level, -one.onset_ms
 
 
 Line = list[tuple[str, str]]

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from ..core.severity import urgency
 from .api import Api, ApiError, named
 from .run_line import Row, acknowledged, find_run, line_of
 from .text import counted, flattened, listed, number, plain, quoted
 from .tool import Arguments, Tool
 
 MOST_EVIDENCE, MOST_TIMELINE, MOST_REMEDIES, MOST_CHANGES, MOST_SETTINGS = 8, 12, 3, 8, 30
-SEVERITIES = ("critical", "warning", "info")
 IN_DETAIL = 2
 """Incidents of a run that are explained; others have one line."""
 TRACEBACK_CHARACTERS = 1500
@@ -66,7 +66,7 @@ async def _named_run(api: Api, given: str) -> list[str]:
 async def _run(api: Api, given: str) -> list[str]:
     run = await find_run(api, given)
     found = (await api.get("/incidents", {"run": run["id"], "limit": 20}))["items"]
-    found.sort(key=_urgency)
+    found.sort(key=lambda one: urgency(one["state"], one["severity"], one["onset_ms"]))
     lines = [line_of(run) + "."]
     if run["notes"]:
         lines.append(f"Notes: {quoted(run['notes'])}")
@@ -84,11 +84,6 @@ async def _run(api: Api, given: str) -> list[str]:
         checkpoints = await api.get(f"/runs/{named(run['id'])}/checkpoints", {})
         lines.append(f"Checkpoints: {quoted(checkpoints['text'])}")
     return lines
-
-
-def _urgency(one: Row) -> tuple[bool, int, float]:
-    """Order open incidents before the others, more severe and newer ones first."""
-    return one["state"] != "open", SEVERITIES.index(one["severity"]), -one["onset_ms"]
 
 
 def _settings(config: Any) -> list[str]:

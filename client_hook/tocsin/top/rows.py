@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..core.severity import level_of
 from ..read.answers import Incident, Run
 from ..read.text import ago, number, shown
 
@@ -13,7 +14,6 @@ COLORS = {
 }  # fmt: skip
 """Color of a severity, a health or a state. Each is also a word."""
 _HEALTH = ("critical", "warning", "ok", "ended")
-_SEVERITIES = ("critical", "warning", "info")
 _BAD_ENDS = ("crashed", "lost")
 
 
@@ -79,8 +79,7 @@ def by_urgency(incidents: Iterable[Incident]) -> list[Incident]:
     """Return open incidents first, then unacknowledged, more severe and newer ones."""
 
     def order(one: Incident) -> tuple[bool, bool, int, float]:
-        level = _SEVERITIES.index(one.severity) if one.severity in _SEVERITIES else len(_SEVERITIES)
-        return one.state != "open", one.ack is not None, level, -one.updated_ms
+        return one.state != "open", one.ack is not None, level_of(one.severity), -one.updated_ms
 
     return sorted(incidents, key=order)
 

@@ -123,7 +123,7 @@ class Heartbeat:
     reported_phase: tuple[str, int | None] = ("", None)
     """The phase that the last ``alive`` message named, and when it was first named."""
     is_imported: bool = False
-    """Whether the client is an importer: its pace and its end say nothing about the training."""
+    """Whether the client is an importer: neither its pace nor its end is that of the training."""
 
     def restart(self, now_ns: int) -> None:
         """Start a new attempt. Its first step may take as long as that of the first attempt."""
