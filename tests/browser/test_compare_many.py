@@ -25,6 +25,7 @@ DRAWN = """() => document.querySelector("[data-series=loss] .plot").data
 DASHES = """(rows) => Object.fromEntries([...document.querySelectorAll(rows)].map((row) => [
     /run-\\d+/.exec(row.innerText)[0], row.querySelector(".stroke path").getAttribute("stroke-dasharray"),
 ]))"""
+NAMED = "() => [...document.querySelectorAll('tr[data-run]')].every((row) => /run-\\d+/.test(row.innerText))"
 START = "() => Number(document.querySelector('[data-series=loss] .plot').layout.xaxis.range[0])"
 GROUP_LINES = """() => new Set((document.querySelector("[data-series=loss] .plot").data ?? [])
     .filter((each) => each.mode === "lines" && !each.fill && each.y.length > 10)
@@ -77,6 +78,7 @@ def test_more_lines_than_styles_are_solid(many: Any, visit: Callable[..., Any]) 
     page.wait_for_function(LOSSES, arg=RUNS)
     page.wait_for_function(f"() => ({GROUP_LINES})() === 10")
     assert page.evaluate("() => document.querySelector('[data-series=loss] .plot').data.length") < 15
+    page.wait_for_function(NAMED)
     assert set(page.evaluate(DASHES, "tr[data-run]").values()) == {None}
 
 

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,15 +53,7 @@ def test_without_a_standard_output_it_works() -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-@pytest.fixture
-def _interruptible() -> Iterator[None]:
-    """Let children be interrupted, also if a shell has started the tests in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("command", ["runs list", "runs logs run -f", "doctor", "export lake"])
 def test_ctrl_c_ends_it_silently(command: str, tmp_path: Path) -> None:
     """While it waits for a server: exit status 130, as a shell has it."""

@@ -201,6 +201,7 @@ def test_several_paths_are_imported_as_a_shell_lists_them(
     assert capsys.readouterr().out.splitlines()[-1].startswith("3 runs, 1 already imported")
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_import_says_how_to_continue(
     server: IngestServer, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
