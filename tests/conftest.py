@@ -272,6 +272,15 @@ def shared_tower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tower]:
         yield running
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT interrupt this process and its children, also if a shell has started the tests in the
+    background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(name="small_disk")
 def a_small_disk() -> Iterator[Path]:
     """A file system of 32 MB that a test may fill."""

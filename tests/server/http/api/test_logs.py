@@ -15,7 +15,6 @@ import pytest
 
 import tocsin
 from tests.hook.cli.terminal import Terminal
-from tests.hook.cli.test_endings import _interruptible  # noqa: F401 - a fixture
 from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_mcp import Agent, agent, token  # noqa: F401 - a fixture
 from tests.server.http.api.test_progress import HeldServer
@@ -128,7 +127,7 @@ def test_on_a_terminal_lines_replace_what_it_waits_for(following: tuple[Trainer,
     assert terminal.end()[0] == ["first", "second", "The run is finished."]
 
 
-@pytest.mark.usefixtures("_interruptible")
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_only_lines_of_the_run(following: tuple[Trainer, Terminal]) -> None:
     """With the exit status that a shell expects."""
     _, terminal = following
