@@ -177,13 +177,14 @@ def small_disk(place: Path, size: str = "1m") -> Iterator[bool]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def leave_behind(spool: Path, url: str, rank: int, records: int = 100) -> protocol.WriterId:
-    """Leave what a killed process with that many records leaves; return its writer."""
+def leave_behind(spool: Path, url: str, rank: int, numbers: range = range(100)) -> protocol.WriterId:
+    """Leave the records with these numbers, as a killed process does; return its writer."""
     writer = protocol.WriterId("launch", rank, "boot", 1, 1)
     hello = protocol.Hello(1, TOKEN, "deblur", "night", "r_1", writer, 2, "h", 0)
     outbox = Outbox()
-    for step in range(records):
-        outbox.put((step, step, ("loss",), float(step)))
+    outbox._commit += numbers.start
+    for number in numbers:
+        outbox.put((number, number, ("loss",), float(number)))
     left = Spool(spool, lambda: Header(FORMAT, url, hello))
     assert Backlog(outbox, left).save()
     left.close()

@@ -79,9 +79,11 @@ def _deliver(
         delivery.end()
     if reason is not None:
         return Outcome(path, False, f"{_run(header)}: not delivered to {target.base}: {reason}")
-    count = counted(delivery.backlog.seq + 1, "record")
+    missing = delivery.backlog.missing
+    count = counted(delivery.backlog.seq + 1 - missing, "record")
+    lost = f", {missing} missing from the buffer" if missing else ""
     torn = f", {spool.torn_bytes} damaged bytes left out" if spool.torn_bytes else ""
-    return Outcome(path, True, f"{_run(header)}: {count} delivered to {target.base}{torn}")
+    return Outcome(path, True, f"{_run(header)}: {count} delivered to {target.base}{lost}{torn}")
 
 
 def _push(delivery: SpoolDelivery, timeout_s: float, advance: Callable[[int], object]) -> str | None:

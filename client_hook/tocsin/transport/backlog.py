@@ -61,6 +61,10 @@ class Backlog:
         """The highest event number acknowledged."""
         self.lost = 0
         """Number of records that were deleted from the disk before they were acknowledged."""
+        self._gaps: list[tuple[int, int]] = []
+        """Numbers of the records before and after those that a dead process did not leave."""
+        self._had: int | None = None
+        """The highest record number that the server had at the first connection."""
         self._lost_to = -1
         """The highest number of a record that was deleted from the disk."""
         self._at = Place(0, 0)
@@ -111,6 +115,7 @@ class Backlog:
         everything that is still in memory or on disk is sent again.
         """
         self.seq, self.events = seq, events
+        self._had = seq if self._had is None else self._had
         self._flying.clear()
         self._ready.clear()
         self._rewind()
@@ -139,6 +144,12 @@ class Backlog:
                 self._saved = Place(block.number, to)
             self._saved = Place(block.number, head)
         return True
+
+    @property
+    def missing(self) -> int:
+        """Number of records that the server lacks and a dead process did not leave: dropped, or deleted."""
+        had = -1 if self._had is None else self._had
+        return sum(max(0, after - 1 - max(before, had)) for before, after in self._gaps)
 
     @property
     def done(self) -> int:
@@ -221,6 +232,8 @@ class Backlog:
     def _note(self, frames: list[Frame]) -> None:
         self._ready.extend(frames)
         for frame in frames:
+            if self._end is None and frame.kind == RECORDS and frame.first > self._read[RECORDS] + 1:
+                self._gaps.append((self._read[RECORDS], frame.first))
             self._log.taken += max(0, frame.last - max(frame.first - 1, self._read[frame.kind]))
             self._read[frame.kind] = max(self._read[frame.kind], frame.last)
 

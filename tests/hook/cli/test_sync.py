@@ -83,3 +83,24 @@ def test_sync_reads_past_a_damaged_header(
     assert main(["sync", "--token", TOKEN]) == 1
     assert "a-broken-one: its header cannot be read" in capsys.readouterr().out
     assert strict_server.only.steps == list(range(100))
+
+
+def test_sync_does_not_count_records_that_are_missing_as_delivered(
+    strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The buffer was deleted while the run was recorded, so that only the last records are left."""
+    leave_behind(spool, strict_server.url, 0, range(60, 100))
+    assert main(["sync", "--token", TOKEN]) == 0
+    assert "40 records delivered" in (output := capsys.readouterr().out)
+    assert ", 60 missing from the buffer" in output
+
+
+def test_sync_does_not_count_records_that_the_server_has_as_missing(
+    strict_server: IngestServer, spool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of them were delivered before the process died, so that it deleted them."""
+    for numbers in (range(60), range(60, 100)):
+        leave_behind(spool, strict_server.url, 0, numbers)
+        assert main(["sync", "--token", TOKEN]) == 0
+    assert "100 records delivered" in (output := capsys.readouterr().out)
+    assert "missing" not in output
