@@ -6,13 +6,15 @@ import argparse
 import difflib
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
 
 Run = Callable[[argparse.Namespace], int]
 _UNKNOWN = "unrecognized arguments: "
+SYNONYMS = {"--server": "--url", "--host": "--url"}
+"""Options that other tools call differently."""
 _INVALID = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 
 
@@ -30,18 +32,22 @@ class Parser(argparse.ArgumentParser):
         elif message.startswith(_UNKNOWN):
             word = message[len(_UNKNOWN) :].split()[0].partition("=")[0]
             options = set(_options(self))
-            near = [] if word in options else difflib.get_close_matches(word, options, 1, 0.7)
+            same = SYNONYMS.get(word)
+            near = [same] if same in options else difflib.get_close_matches(word, options, 1, 0.7)
             message += f". Did you mean {near[0]}?" if near else ""
         super().error(message)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments. An unknown one is an error of the command, which knows its options."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(_UNKNOWN + " ".join(unknown))
+        return namespace, unknown
+
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the options of a parser and its commands."""
     for action in parser._actions:
         yield from action.option_strings
-        if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                yield from _options(each)
 
 
 def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> Parser:

@@ -84,13 +84,22 @@ def test_similar_commands_are_suggested(
     assert f"Did you mean {meant}" in capsys.readouterr().err
 
 
-def test_a_similar_option_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "given", "meant"),
+    [(["runs", "list", "--jsn"], "--jsn", "--json"), (["login", "--server", "x"], "--server", "--url")],
+)
+def test_a_similar_option_is_suggested(
+    words: list[str], given: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
-        main(["runs", "list", "--jsn"])
-    assert "unrecognized arguments: --jsn. Did you mean --json?" in capsys.readouterr().err
+        main(words)
+    assert f"unrecognized arguments: {given}. Did you mean {meant}?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["export", "folder", "-o", "x"], ["enable", "--url", "http://lab:8321"]])
+@pytest.mark.parametrize(
+    "words",
+    [["export", "folder", "-o", "x"], ["enable", "--url", "http://lab:8321"], ["login", "--severty", "info"]],
+)
 def test_an_option_of_another_command_is_not_corrected(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
