@@ -41,8 +41,8 @@ class Image(Media):
         """Take a snapshot.
 
         Args:
-            data: Rows x columns, with 1, 3 or 4 channels first or last; a file; a figure of matplotlib; an
-                image of Pillow.
+            data: Rows x columns, with 1, 3 or 4 channels first or last; a file; a figure of matplotlib,
+                its axes or ``pyplot``; an image of Pillow.
             caption: Shown with it.
         """
         super().__init__(caption)
@@ -51,8 +51,8 @@ class Image(Media):
         try:
             if isinstance(data, (str, os.PathLike)):
                 self._file = _read(data)
-            elif hasattr(data, "savefig"):
-                self._file = _drawn(data)
+            elif (figure := _figure(data)) is not None:
+                self._file = _drawn(figure)
             else:
                 self._snapshot = of_picture(_reduced(data), SIDE)
         except Exception as error:
@@ -97,6 +97,14 @@ def _type_of(file: bytes) -> str:
         if file.startswith(start):
             return name
     raise UnreadableError("the file is not a PNG, JPEG, GIF or WebP")
+
+
+def _figure(data: Any) -> Any:
+    """Return the figure of pyplot, of axes, or the figure itself; None for anything else."""
+    if hasattr(data, "savefig"):
+        return data.gcf() if hasattr(data, "gcf") else data
+    figure = getattr(data, "figure", None)
+    return figure if hasattr(figure, "savefig") else None
 
 
 def _drawn(figure: Any) -> bytes:

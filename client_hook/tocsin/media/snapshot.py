@@ -85,7 +85,8 @@ def _array(given: Any) -> Any:
         raise UnreadableError("NumPy is needed to show values other than tensors") from None
     array = numpy.asarray(given)
     if array.dtype.kind not in "biuf":
-        raise UnreadableError(f"its values are {array.dtype}, not numbers")
+        got = f"values of {array.dtype}" if array.ndim else type(given).__name__
+        raise UnreadableError(f"expected an array or tensor of numbers, got {got}")
     return array
 
 

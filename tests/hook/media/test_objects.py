@@ -84,7 +84,7 @@ def test_a_picture_of_pillow_and_a_file_are_shown(tmp_path: Path) -> None:
         (torch.zeros(5), "an image has 2 or 3 dimensions, got the shape (5,)"),
         (torch.zeros(7, 5, 7), "an image has 1, 3 or 4 channels"),
         (torch.zeros(5, 5, device="meta"), "cannot be read without waiting"),
-        (object(), "its values are object, not numbers"),
+        (object(), "expected an array or tensor of numbers, got object"),
         ("missing.png", "No such file"),
     ],
 )
