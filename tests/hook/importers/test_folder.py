@@ -15,8 +15,9 @@ from torch.utils.tensorboard import SummaryWriter
 from tests.import_graph import ROOT
 from tocsin.importers import known_formats
 from tocsin.importers.folder import known_trackers, name_in, runs_in, skipped_text
-from tocsin.importers.items import LogRecord
+from tocsin.importers.items import Fact, LogRecord
 from tocsin.importers.settings_file import scalars
+from tocsin.importers.source import TrackedRun
 
 
 def found(root: Path) -> list[tuple[str, str, list[int]]]:
@@ -72,6 +73,28 @@ def test_each_folder_of_a_tensorboard_tree_is_a_run(tmp_path: Path) -> None:
     (tmp_path / "a" / "events.out.tfevents.1.damaged").write_bytes(b"\0" * 40)
     kinds = {(name, tuple(steps)) for name, _, steps in found(tmp_path)}
     assert kinds == {("a", (0, 1, 2, 3)), ("b/inner", (0,))}
+
+
+def test_a_folder_of_add_hparams_belongs_to_its_run(tmp_path: Path) -> None:
+    """Its settings are the run's, and its metrics the summary."""
+    settings = {"lr": 0.25, "batch": 32, "optimizer": "adam", "amp": True}
+    with SummaryWriter(tmp_path / "a") as writer:
+        writer.add_scalar("loss", 1.0, 0)
+        writer.add_hparams(settings, {"best": 0.75})
+    (run,) = runs_in(tmp_path)
+    assert isinstance(run, TrackedRun)
+    assert run.about.config == settings
+    facts = [item for item in run.items() if isinstance(item, Fact)]
+    assert [fact.data for fact in facts] == [{"summary": {"best": 0.75}}]
+
+
+def test_a_run_with_its_own_settings_below_another_run_is_a_run(tmp_path: Path) -> None:
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", 1.0, 0)
+    with SummaryWriter(tmp_path / "trial") as writer:
+        writer.add_hparams({"lr": 0.25}, {}, run_name=".")
+        writer.add_scalar("loss", 1.0, 0)
+    assert [str(run.path) for run in runs_in(tmp_path)] == [str(tmp_path), str(tmp_path / "trial")]
 
 
 def test_hidden_folders_are_not_searched(tmp_path: Path) -> None:
