@@ -24,6 +24,7 @@ CLEAR = """async (id) => {
     const { items } = await (await fetch("/api/v1/silences")).json();
     for (const { id } of items) await fetch(`/api/v1/silences/${id}`, { method: "DELETE" }); }"""
 PHONE = {"width": 390, "height": 844}
+BOTTOM = "(selector) => document.querySelector(selector)?.getBoundingClientRect().bottom"
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +52,8 @@ def incident_of(tower: Any) -> dict[str, Any]:
 
 
 def bottom(page: Any, selector: str) -> float:
-    box = page.locator(selector).first.bounding_box()
-    return float(box["y"] + box["height"])
+    """Of the element once it is visible; in one call, because an update may replace the element."""
+    return float(page.wait_for_function(BOTTOM, arg=selector).json_value())
 
 
 def test_cause_action_and_charts_need_no_scrolling(tab: Any) -> None:

@@ -60,6 +60,21 @@ def test_without_outliers_a_spike_is_a_mark_at_the_edge(page: str, tab: Any, sha
     tab.page.wait_for_function(TOP.format(">"), arg=1e6)
 
 
+def test_keys_pressed_while_a_menu_loads_act_on_its_items(
+    run: str, shared_tower: Any, visit: Callable[..., Any]
+) -> None:
+    """Nothing is lost if the reader is faster than the network; the second item is the log scale."""
+    tab, held = visit(shared_tower, None), list[Any]()
+    tab.page.route("**/*panelmenuitems*.js*", lambda route: held.append(route))
+    tab.open_run(run)
+    tab.page.locator('[data-series="loss"] .menubutton').focus()
+    for key in ("Enter", "ArrowDown", "ArrowDown", "Enter"):
+        tab.page.keyboard.press(key)
+    tab.until(lambda: len(held), 1)
+    held[0].continue_()
+    tab.page.wait_for_url("**axis=log%3Aloss*")
+
+
 def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
     """An error says what to type; the address has the limits until they are reset."""
     choose(tab, "Linear")

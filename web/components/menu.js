@@ -27,6 +27,8 @@ addEventListener("pagechange", () => closeOpen?.());
  * @param {{ text?: string, shape?: string }} [o]
  */
 export function menu(label, items, o = {}) {
+  /** Keys pressed since the button was, while the items load. */
+  let early = /** @type {string[] | null} */ (null);
   const list = el("div.menulist", { role: "menu", "aria-label": label, hidden: true });
   const button = el(
     "button.btn.bare.menubutton",
@@ -68,15 +70,38 @@ export function menu(label, items, o = {}) {
   }
 
   async function open() {
-    const shown = await items();
+    if (early) return;
     closeOpen?.();
+    /** @type {string[]} */
+    const pressed = [];
+    const cancel = () => {
+      early = null;
+      if (closeOpen === cancel) closeOpen = null;
+    };
+    early = pressed;
+    closeOpen = cancel;
+    try {
+      const shown = await items();
+      if (early === pressed) show(shown, pressed);
+    } finally {
+      if (early === pressed) cancel();
+    }
+  }
+
+  /**
+   * @param {Item[]} shown
+   * @param {string[]} pressed keys that the reader pressed while the items were loaded
+   */
+  function show(shown, pressed) {
     draw(shown);
     list.hidden = false;
     list.classList.remove("from-left");
     list.classList.toggle("from-left", list.getBoundingClientRect().left < 0);
     button.setAttribute("aria-expanded", "true");
     closeOpen = () => close(false);
+    early = null;
     focusIn(list, "button");
+    for (const name of pressed) if (!list.hidden) act(name);
   }
 
   /** @param {boolean} [back] */
@@ -89,19 +114,35 @@ export function menu(label, items, o = {}) {
 
   /** @param {KeyboardEvent} event */
   function key(event) {
-    if (list.hidden) return;
-    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
-    const now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const next = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[event.key];
-    if (event.key === "Escape") close();
-    else if (event.key === "Tab") return close(false);
-    else if (next !== undefined) all[(next + all.length) % all.length]?.focus();
-    else return;
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === "Tab") return closeOpen?.();
+    if (early) {
+      if (event.key === "Escape") closeOpen?.();
+      else early.push(event.key);
+    } else if (list.hidden || isPress(event.key) || !act(event.key)) return;
     event.preventDefault();
     event.stopPropagation();
   }
+
+  /**
+   * @param {string} name of a key
+   * @returns {boolean} whether the open menu has a use for it
+   */
+  function act(name) {
+    const all = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("button")]);
+    const now = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const next = { ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: all.length - 1 }[name];
+    if (name === "Escape") close();
+    else if (isPress(name)) all[now]?.click();
+    else if (next !== undefined) all[(next + all.length) % all.length]?.focus();
+    else return false;
+    return true;
+  }
   return node;
 }
+
+/** @param {string} key */
+const isPress = (key) => key === "Enter" || key === " ";
 
 /**
  * @param {Exclude<Item, { head: string }>} item

@@ -55,7 +55,9 @@ SOURCES = {
 DIFF = "diff"
 """Source that holds the uncommitted changes themselves. It is not compared."""
 UNCOMMITTED = "uncommitted changes"
-"""A setting of the code. Absent if git took too long to tell, which is no difference between two runs."""
+"""A setting of the code. Absent if git took too long to find any."""
+YES = "yes"
+"""The setting without a digest: git took too long to read the changes."""
 REPORTED = {
     "config": "configuration",
     "command": "command line",
@@ -187,10 +189,15 @@ def differences(before: Setup, after: Setup) -> list[Change]:
             continue
         old, new = before[source], after[source]
         for name in sorted(old.keys() | new.keys()):
-            is_unknown = name == UNCOMMITTED and not (name in old and name in new)
-            if old.get(name) != new.get(name) and not is_unknown:
-                found.append(Change(category, source, name, old.get(name), new.get(name)))
+            values = old.get(name), new.get(name)
+            if values[0] != values[1] and not (name == UNCOMMITTED and _is_unknown(values)):
+                found.append(Change(category, source, name, *values))
     return _without_repetition(found)
+
+
+def _is_unknown(uncommitted: tuple[str | None, str | None]) -> bool:
+    """Return whether git had no time to find the changes of one run, or to read those of both."""
+    return None in uncommitted or ("no" not in uncommitted and YES in uncommitted)
 
 
 def not_recorded(before: Setup, after: Setup) -> tuple[str, ...]:
@@ -394,7 +401,7 @@ def _code(git: Mapping[str, Any]) -> dict[str, str]:
     if "commit" in found:
         found["commit"] = found["commit"][:COMMIT]
     if git.get("dirty") is not None:
-        changed = f"yes ({git['digest']})" if git.get("digest") else "yes"
+        changed = f"{YES} ({git['digest']})" if git.get("digest") else YES
         found[UNCOMMITTED] = changed if git["dirty"] else "no"
     return found
 

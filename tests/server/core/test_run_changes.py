@@ -54,9 +54,15 @@ def test_what_one_of_two_did_not_report_is_named_and_not_compared() -> None:
     assert not_recorded(before, after) == ("command line", "git commit", "GPUs", "packages")
 
 
-def test_uncommitted_changes_that_git_had_no_time_to_find_are_no_difference() -> None:
-    before = setup_of(CONFIG, {"git": {"commit": "a" * 40, "dirty": False}})
-    after = setup_of(CONFIG, {"git": {"commit": "a" * 40, "dirty": None}})
+@pytest.mark.parametrize(
+    ("found", "unknown"),
+    [({"dirty": False}, {"dirty": None}), ({"dirty": True, "digest": "1f"}, {"dirty": True})],
+)
+def test_uncommitted_changes_that_git_had_no_time_to_read_are_no_difference(
+    found: dict[str, Any], unknown: dict[str, Any]
+) -> None:
+    before = setup_of(CONFIG, {"git": {"commit": "a" * 40, **found}})
+    after = setup_of(CONFIG, {"git": {"commit": "a" * 40, **unknown}})
     assert changed(before, after) == changed(after, before) == []
 
 
