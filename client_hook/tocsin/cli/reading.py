@@ -119,6 +119,8 @@ def _described(run: RunDetail) -> list[Line]:
         f"Problems   {counted(run.alerts, 'open alert')}, {counted(run.skipped, 'skipped step')}, "
         f"{run.nonfinite} NaN or Inf",
     ]
+    if run.lost_records:
+        lines.append(f"Lost       {counted(run.lost_records, 'record')}, which could not be delivered")
     if run.outcome is not None:
         lines.append(f"Outcome    {shown(run.outcome.text)}")
     if run.tags:

@@ -62,6 +62,7 @@ def line_of(row: Row) -> str:
         f"{counted(row['skipped'], 'skipped step')}, {counted(row['nonfinite'], 'non-finite value')}"
         if row["skipped"] or row["nonfinite"]
         else "",
+        f"{counted(row['lost_records'], 'record')} lost before delivery" if row.get("lost_records") else "",
         "" if row["outcome"] is None else f"outcome {quoted(row['outcome']['text'], 160)}",
         _reason(row["reason"], row["alerts"]),
     ]

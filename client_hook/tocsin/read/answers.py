@@ -74,6 +74,8 @@ class Run(msgspec.Struct, frozen=True):
     """The metrics in the filter by which the run was found."""
     skipped: int = 0
     nonfinite: int = 0
+    lost_records: int = 0
+    """Records that the run could not deliver, such as those of a deleted offline buffer."""
     gpu_util: Optional[float] = None
     alerts: int = 0
     """Number of open alerts."""

@@ -331,6 +331,7 @@ class ActiveRun:
         """Add an item whose turn it is to the summary and the recent records."""
         if isinstance(item, RunEvent):
             self.heartbeat.note(item)
+            self.summary.note(item)
             self._unsaved += 1
         else:
             self.summary.take(item, now_ns)
@@ -454,6 +455,8 @@ class ActiveRun:
             for item in page:
                 if isinstance(item, RunEvent):
                     self.heartbeat.note(item)
+                    if item.arrival > summary_upto:
+                        self.summary.note(item)
                 else:
                     if item.arrival > summary_upto:
                         self.summary.take(item, int(item.time_ns[-1]))

@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.protocol import Alive
+from tocsin.protocol import MOST_STEP, Alive
 from tocsin_server.core import exact_json
 from tocsin_server.core.causal_order import by_cause, place
-from tocsin_server.core.models import RUN_FAILED, Alert, Column, RecordBatch, RunState, Severity
+from tocsin_server.core.models import RUN_FAILED, Alert, Column, RecordBatch, RunEvent, RunState, Severity
 from tocsin_server.runs.run_failure import BY_HAND, BY_SIGNAL
 from tocsin_server.runs.sparkline_buckets import SHORT, Grid, Spark
+
+DROPPED = "dropped"
+"""Kind of the event by which a process reports records that it could not deliver."""
 
 VITALS = ("loss", "grad_norm", "scale", "lr")
 GPU = "gpu_util"
@@ -71,6 +74,8 @@ class _Counts:
     last: dict[str, float] = field(default_factory=dict)
     gpu_util: float | None = None
     """Mean utilization of a process's GPUs in percent, last value."""
+    lost: int = 0
+    """Records that the processes reported as lost."""
 
 
 class RunSummary:
@@ -105,6 +110,12 @@ class RunSummary:
                 self._counts.skipped += column.v.tolist().count(1.0)
         if batch.n and batch.writer.attempt_no >= self._counts.attempt:
             self._newest(batch, max(few) if few else int(batch.step.max()), now_ns)
+
+    def note(self, event: RunEvent) -> None:
+        """Count the records that a process reports as lost."""
+        lost = event.data.get("records")
+        if event.kind == DROPPED and type(lost) is int and 0 < lost <= MOST_STEP:
+            self._counts.lost += lost
 
     def _take_vital(
         self, name: str | None, batch: RecordBatch, column: Column, steps: list[int] | Grid | None
@@ -318,6 +329,7 @@ class RunSummary:
             "last": {name: counts.last.get(name) for name in VITALS},
             "skipped": counts.skipped,
             "nonfinite": counts.nonfinite,
+            "lost_records": counts.lost,
             "gpu_util": counts.gpu_util,
         }
 
@@ -357,6 +369,7 @@ class RunSummary:
             "last_step": counts.last_step,
             "last": dict(counts.last),
             "gpu_util": counts.gpu_util,
+            "lost": counts.lost,
             "left": self.left,
             "ended_with": list(self.ended_with),
         }
@@ -378,6 +391,7 @@ class RunSummary:
                 None if saved["last_step"] is None else int(saved["last_step"]),
                 last,
                 None if gpu is None else exact_json.parse_number(gpu),
+                int(saved.get("lost") or 0),
             )
         return summary
 

@@ -20,6 +20,7 @@ from tocsin_server.core.models import (
     Diagnosis,
     Evidence,
     RecordBatch,
+    RunEvent,
     RunState,
     Severity,
     Writer,
@@ -34,6 +35,11 @@ def batch(steps: list[int], *, attempt: int = 1, **columns: list[float]) -> Reco
     read = {name.replace("__", "/"): Column(np.array(values)) for name, values in columns.items()}
     step = np.array(steps, np.int64)
     return RecordBatch(Writer("r1", attempt, attempt, 0), 0, 0, len(steps), step, step * S, read)
+
+
+def dropped(records: Any) -> RunEvent:
+    """Return the report of a process that has lost records."""
+    return RunEvent(Writer("r1", 1, 1, 0), 1, 0, "dropped", 0, None, {"records": records}, 1)
 
 
 def board(**changes: Any) -> RunSummary:
@@ -146,6 +152,15 @@ def test_a_row_has_the_state_of_the_client() -> None:
     assert run.row(0)["client"] == {"queued": 5, "dropped": 1, "spooled_bytes": 0, "phase": "eval"}
     run.gone(0)
     assert run.row(0)["client"]["queued"] == 3
+
+
+def test_lost_records_are_counted_also_after_a_restart() -> None:
+    """Malformed counts of a client are ignored."""
+    run = board()
+    for lost in (3, 4, -1, "x", 2**60, True):
+        run.note(dropped(lost))
+    again = RunSummary.restore(run.metadata, run.saved())
+    assert again.row(0)["lost_records"] == run.row(0)["lost_records"] == 7
 
 
 def test_the_text_is_the_row() -> None:

@@ -1,7 +1,7 @@
 /** The state of a run in nine figures. */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
+import { ago, bytes, clock as clockTime, counted, int, moment, num, short, span } from "../../lib/format.js";
 import { overheadOf } from "../../lib/runs/configcheck.js";
 import { icon } from "../icons.js";
 
@@ -112,16 +112,18 @@ export class Gauges {
       moment(row.created_ms),
     );
     const { queued = 0, dropped = 0, spooled_bytes = 0 } = row.client ?? {};
+    const lost = Math.max(dropped, row.lost_records);
     const late = [
       queued > FEW_WAITING ? `${int(queued)} buffered` : "",
-      dropped ? `${int(dropped)} dropped` : "",
+      lost ? counted(lost, "record") + " lost" : "",
     ].filter(Boolean);
+    this.seen.context.classList.toggle("is-warning", lost > 0);
     this.seen.set(
       ago(row.last_seen_ms, now),
       "",
       late.join(" · ") || "0 records buffered",
       `${moment(row.last_seen_ms)}\n${int(queued)} records queued, ` +
-        `${bytes(spooled_bytes)} in the offline buffer, ${int(dropped)} dropped`,
+        `${bytes(spooled_bytes)} in the offline buffer, ${int(lost)} lost`,
     );
   }
 

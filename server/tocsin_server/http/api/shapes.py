@@ -135,6 +135,7 @@ class RunRow(TypedDict):
     sparks: NotRequired[dict[str, Spark]]
     skipped: int
     nonfinite: int
+    lost_records: int
     gpu_util: Number | None
     metrics: NotRequired[dict[str, MetricSummary]]
     alerts: int
