@@ -1,7 +1,7 @@
 /** The state of a run in nine figures. */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { ago, bytes, clock as clockTime, counted, int, moment, num, short, span } from "../../lib/format.js";
+import { ago, bytes, clock as clockTime, int, moment, num, short, span } from "../../lib/format.js";
 import { overheadOf } from "../../lib/runs/configcheck.js";
 import { icon } from "../icons.js";
 
@@ -115,7 +115,7 @@ export class Gauges {
     const lost = Math.max(dropped, row.lost_records);
     const late = [
       queued > FEW_WAITING ? `${int(queued)} buffered` : "",
-      lost ? counted(lost, "record") + " lost" : "",
+      lost ? `${int(lost)} lost` : "",
     ].filter(Boolean);
     this.seen.context.classList.toggle("is-warning", lost > 0);
     this.seen.set(
@@ -123,7 +123,7 @@ export class Gauges {
       "",
       late.join(" · ") || "0 records buffered",
       `${moment(row.last_seen_ms)}\n${int(queued)} records queued, ` +
-        `${bytes(spooled_bytes)} in the offline buffer, ${int(lost)} lost`,
+        `${bytes(spooled_bytes)} in the offline buffer, ${int(lost)} records lost`,
     );
   }
 
