@@ -20,6 +20,23 @@ The server and its data. `--help` after any command prints the same text.
 Every command reads its [settings](settings.md) from defaults, `tocsin.toml`, `TOCSIN_*` variables and
 options. Exit status: 0 success, 2 the command could not do its work (wrong usage, settings, database, port).
 A command that uses status 1 says so.
+
+## JSON
+
+`--json` prints one line of JSON to standard output; messages stay on standard error. Times end in `_ms`
+and are Unix milliseconds. A later version may add fields.
+
+| Command | Fields |
+| --- | --- |
+| `token create` | `{id, name, scope, project, created_ms, revoked_ms, token}`; `token` is the secret |
+| `token list` | an array of the same without `token`; `created_ms` is null for tokens in a file |
+| `rules apply` | `{source, dry_run, changes, unchanged}` of [`POST /rules/apply`](http-api.md) |
+| `import` | an array of `{run, was_there, counts}` |
+| `prune` | `{dry_run, runs}`; `runs` is an array of `{id, project, name, state, last_seen_ms}` |
+| `backup` | `{file, bytes, revision, seconds, issues}` |
+| `check` | `{damages, left}`; `damages` is an array of `{table, run_id, key, column, reason}` |
+| `diagnose` | [`{files}`](log-formats.md#json-of-diagnose) |
+| `backtest` | the rule, its settings, and the firings of each run |
 """
 HOOK = """\
 # `tocsin`

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
+from tocsin_server.cli.options import AsJson, Config, DatabaseUrl, DataDir, print_json, settings_of
 from tocsin_server.core.errors import StartError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def check(
     repair_texts: Annotated[
         bool, typer.Option("--repair", help="Repair damaged texts; save the replaced values to a file.")
     ] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -46,7 +47,7 @@ def check(
     with opened(settings) as database:
         with database.reader.begin() as connection:
             found = list(damages(connection))
-        for one in found:
+        for one in [] if as_json else found:
             typer.echo(str(one))
         left = len(found)
         if found and repair_texts:
@@ -59,8 +60,15 @@ def check(
             )
         else:
             typer.echo(f"Damaged values: {left}." if left else "No damage found.", err=True)
+    if as_json:
+        print_json({"damages": list(map(_data, found)), "left": left})
     if left:
         raise typer.Exit(EXIT_DAMAGED)
+
+
+def _data(one: Damage) -> dict[str, str | None]:
+    names = ("table", "run_id", "key", "column", "reason")
+    return {name: getattr(one, name) or None for name in names}
 
 
 def _check_exists(url: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.progress import BYTES, progress
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
+from tocsin_server.cli.options import AsJson, Config, DatabaseUrl, DataDir, print_json, settings_of, who
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.settings import Settings
 from tocsin_server.transfer.formats import Format
@@ -72,6 +72,7 @@ def import_(
     path: Annotated[
         Path, typer.Argument(help="A folder that `export --out` wrote, with one run or several.")
     ],
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -87,7 +88,7 @@ def import_(
     from tocsin_server.transfer.run_import import import_run
 
     settings = settings_of(database_url, data_dir, config)
-    folders = bundles_in(path)
+    folders, results = bundles_in(path), []
     with opened(settings) as database, alone(settings) as free:
         transact = transacting(database, free)
         if free:
@@ -97,8 +98,11 @@ def import_(
                 done = import_run(
                     database, transact, folder, actor=who(), limits=limits_of(settings), advance=bar.advance
                 )
+            results.append({"run": done.run_id, "was_there": done.was_there, "counts": done.counts})
             what = "already imported, nothing to do" if done.was_there else _counted(done.counts)
-            typer.echo(f"{done.run_id}: {what}")
+            typer.echo(f"{done.run_id}: {what}", err=as_json)
+    if as_json:
+        print_json(results)
 
 
 def snapshot(
@@ -155,6 +159,7 @@ def delete(
 
 def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be deleted.")] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -173,10 +178,17 @@ def prune(
     with opened(settings) as database:
         now_ns = time.time_ns()
         old = expired(StoreReader(database).runs(), settings, now_ns)
-        for run in old:
+        if as_json:
+            runs = [
+                {"id": run.id, "project": run.project, "name": run.name, "state": run.state.value,
+                 "last_seen_ms": last_word_ns(run) / 1e6}
+                for run in old
+            ]  # fmt: skip
+            print_json({"dry_run": dry_run, "runs": runs})
+        for run in [] if as_json else old:
             day = time.strftime("%Y-%m-%d", time.localtime(last_word_ns(run) / 1e9))
             typer.echo(f"{run.id}  {day}  {run.state.value:<9} {run.project}/{run.name}")
-        typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.")
+        typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.", err=as_json)
         if old and not dry_run:
             ids = [run.id for run in old]
             delete_marked(settings, database, partial(mark_runs, run_ids=ids, now_ns=now_ns, actor=who()))
@@ -184,6 +196,7 @@ def prune(
 
 def backup(
     file: Annotated[Path, typer.Argument(help="The file to write; it must not exist.")],
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -199,7 +212,12 @@ def backup(
             made = back_up(database, file, bar.advance)
     finally:
         database.close()
-    typer.echo(f"{made.file}: {made.bytes:,} bytes, revision {made.revision}, {made.seconds:.1f} s, checked.")
+    if as_json:
+        facts = {"bytes": made.bytes, "revision": made.revision, "seconds": made.seconds}
+        print_json({"file": str(made.file), **facts, "issues": made.issues})
+    else:
+        size = f"{made.bytes:,} bytes, revision {made.revision}"
+        typer.echo(f"{made.file}: {size}, {made.seconds:.1f} s, checked.")
     _no_issues("The database, and therefore its backup,", made.issues)
 
 

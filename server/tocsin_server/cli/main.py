@@ -19,7 +19,7 @@ from tocsin_server.cli.backtest import backtest
 from tocsin_server.cli.check import check
 from tocsin_server.cli.data import COMMANDS, rehearse_upgrade
 from tocsin_server.cli.diagnose import diagnose
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
+from tocsin_server.cli.options import AsJson, Config, DatabaseUrl, DataDir, print_json, settings_of, who
 from tocsin_server.cli.reports import postmortem, report
 from tocsin_server.cli.rules import rules_app
 from tocsin_server.core.errors import StartError, TocsinError
@@ -227,6 +227,7 @@ def token_create(
         typer.Option(help="ingest: training processes; read: view; write: acknowledge and edit; admin: all."),
     ] = None,
     project: Annotated[str, typer.Option(help="The only project an ingest token may report to.")] = "",
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -247,12 +248,20 @@ def token_create(
         add_token(connection, made)
         details = {"name": made.name, "scope": made.scope.value, "project": made.project or None}
         audit.note(connection, made.created_ns, who(), "token.create", made.id, details)
+    if as_json:
+        print_json(_token_data(made) | {"token": secret})
+        return
     typer.echo(f"Token {made.id} ({made.scope}) created. It is not shown again:", err=True)
     typer.echo(secret)
 
 
 @token_app.command("list")
-def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, config: Config = None) -> None:
+def token_list(
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
     """List all tokens, including revoked ones, without their secrets."""
     from tocsin_server.cli.database import writing
     from tocsin_server.http.auth.authentication import FILE_TOKENS
@@ -260,6 +269,10 @@ def token_list(database_url: DatabaseUrl = None, data_dir: DataDir = None, confi
 
     with writing(settings_of(database_url, data_dir, config)) as connection:
         found = tokens(connection)
+    if as_json:
+        in_files = (Token(one.id, one.name, one.scope, "", "", 0) for one in FILE_TOKENS)
+        print_json([_token_data(token) for token in (*in_files, *found)])
+        return
     typer.echo(f"{'ID':<16}{'SCOPE':<8}{'MADE':<12}{'STATE':<9}{'PROJECT':<20}NAME")
     for token in FILE_TOKENS:
         typer.echo(f"{token.id:<16}{token.scope:<8}{'':<12}{'in file':<9}{'any':<20}{token.name}")
@@ -323,6 +336,18 @@ def _asked_scope(name: str) -> Scope:
         f"`tocsin-server token create {name} --scope ingest`. To view: `--scope read`. "
         "To acknowledge and edit: `--scope write`. For everything: `--scope admin`."
     )
+
+
+def _token_data(token: Token) -> dict[str, Any]:
+    """Return a token without its secret, with the fields of the HTTP API."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scope": token.scope.value,
+        "project": token.project or None,
+        "created_ms": token.created_ns / 1e6 or None,
+        "revoked_ms": None if token.revoked_ns is None else token.revoked_ns / 1e6,
+    }
 
 
 def _token_line(token: Token) -> str:

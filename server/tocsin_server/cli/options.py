@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,6 +28,14 @@ DataDir = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file. By default ./tocsin.toml, if there is one.")
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def print_json(value: Any) -> None:
+    """Print data as one line of JSON."""
+    from tocsin_server.core import exact_json
+
+    typer.echo(exact_json.dumps(value))
 
 
 def who() -> str:

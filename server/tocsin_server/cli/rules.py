@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of, who
+from tocsin_server.cli.options import AsJson, Config, DatabaseUrl, DataDir, print_json, settings_of, who
 from tocsin_server.core.errors import FieldError, TocsinError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
+    as_json: AsJson = False,
     url: Url = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
@@ -60,6 +61,11 @@ def apply(
                 )
     except FieldError as error:
         raise TocsinError(f"{file}: {error}") from error
+    if as_json:
+        from tocsin_server.http.api.rulefiles import applied
+
+        print_json(applied(document, changes, dry_run))
+        return
     _tell(document, changes, dry_run)
 
 

@@ -101,6 +101,8 @@ def rebuild_summary(database: Database, run_id: str) -> bool:
     for item in recovery.replay:
         if isinstance(item, RecordBatch):
             summary.take(item, int(item.time_ns[-1]))
+        else:
+            summary.note(item)
     made = {"arrival": recovery.last_arrival, **summary.saved(), "heartbeat": {}}
     with database.engine.begin() as connection:
         fill_board(connection, run_id, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import subprocess
 import sys
@@ -118,6 +119,18 @@ def test_prune_reports_first_and_then_deletes(tocsin: Run, whole: Path, tmp_path
     assert rows(f"sqlite:///{whole}", "r1") > 0
     assert "1 runs are deleted" in tocsin("prune").stdout
     assert rows(f"sqlite:///{whole}", "r1") == 0
+
+
+def test_data_commands_print_json(tocsin: Run, whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "tocsin.toml").write_text("retention_days = 30\n")
+    pruned = json.loads(tocsin("prune", "--dry-run", "--json").stdout)
+    assert (pruned["dry_run"], [run["id"] for run in pruned["runs"]]) == (True, ["r1"])
+    (damage,) = json.loads(tocsin("check", "--json").stdout)["damages"]
+    assert (damage["table"], damage["column"]) == ("run", "summary")
+    assert json.loads(tocsin("backup", "copy.db", "--json").stdout)["issues"] == []
+    tocsin("export", "r1", "--out", "out")
+    (again,) = json.loads(tocsin("import", "out", "--json").stdout)
+    assert (again["run"], again["was_there"]) == ("r1", True)
 
 
 def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:

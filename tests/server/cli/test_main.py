@@ -118,6 +118,18 @@ def test_tokens_are_listed_without_secrets(tocsin: Run) -> None:
     assert secret not in listed
 
 
+def test_tokens_are_json_for_scripts(tocsin: Run) -> None:
+    """The secret is only in the answer that creates one. Tokens in files have no time."""
+    made = json.loads(
+        tocsin("token", "create", "ci", "--scope", "ingest", "--project", "deblur", "--json").stdout
+    )
+    assert made.pop("token").startswith("tcn_")
+    listed = json.loads(tocsin("token", "list", "--json").stdout)
+    assert listed[-1] == made
+    assert (made["scope"], made["project"], made["revoked_ms"]) == ("ingest", "deblur", None)
+    assert [(one["id"], one["created_ms"]) for one in listed[:-1]] == [("admin", None), ("trainer", None)]
+
+
 def test_a_running_server_knows_new_and_revoked_tokens(
     tocsin: Run, start_server: Callable[..., Any], eventually: Callable[..., Any]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,10 @@ def test_an_address_without_a_server_is_reported(tocsin: Callable[..., Any], fil
     )
     reported = error_text(tocsin("rules", "apply", str(file), "--url", "http://127.0.0.1:9"))
     assert "Cannot reach a tocsin server" in reported
+
+
+def test_changes_are_printed_as_json(tocsin: Callable[..., Any], file: Path) -> None:
+    """With the fields of the HTTP API."""
+    dry = json.loads(tocsin("rules", "apply", str(file), "--dry-run", "--json").stdout)
+    assert (dry["source"], dry["dry_run"], dry["unchanged"]) == ("team", True, 0)
+    assert [(one["action"], one["id"]) for one in dry["changes"]] == [("create", "cli-mine")]

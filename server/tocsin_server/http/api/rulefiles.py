@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -17,7 +18,7 @@ from tocsin_server.http.api.permission import Editor, Reader
 from tocsin_server.http.api.resource import Body, resource
 from tocsin_server.http.api.rules import changed
 from tocsin_server.http.services import services_of
-from tocsin_server.rules.documents import Difference, apply_document, exported, read_document
+from tocsin_server.rules.documents import Difference, Document, apply_document, exported, read_document
 from tocsin_server.rules.packs.loader import Pack, packs, switch, switched_on
 from tocsin_server.store.connection import Connection
 
@@ -102,6 +103,17 @@ def change_item(change: Difference) -> dict[str, Any]:
             "fields": fields}  # fmt: skip
 
 
+def applied(document: Document, changes: Sequence[Difference], dry_run: bool) -> dict[str, Any]:
+    """Return what applying a file changed, or would change, as the API shows it."""
+    touched = sum(change.action != "delete" for change in changes)
+    return {
+        "source": document.source,
+        "dry_run": dry_run,
+        "changes": [change_item(change) for change in changes],
+        "unchanged": len(document.rules) + len(document.tunings) - touched,
+    }
+
+
 @router.get("/rules/packs", response_model=PackList)
 def list_packs(request: Request, _identity: Reader) -> ExactJSON:
     """List the rule packs."""
@@ -135,15 +147,7 @@ async def apply_rules(request: Request, wanted: RuleFile, identity: Editor) -> E
         )
 
     changes = await changed(services_of(request), work)
-    touched = sum(change.action != "delete" for change in changes)
-    return ExactJSON(
-        {
-            "source": document.source,
-            "dry_run": wanted.dry_run,
-            "changes": [change_item(change) for change in changes],
-            "unchanged": len(document.rules) + len(document.tunings) - touched,
-        }
-    )
+    return ExactJSON(applied(document, changes, wanted.dry_run))
 
 
 @router.get("/rules/export", response_model=Exported)
