@@ -7,6 +7,7 @@ event, so that no notifications are sent.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +27,12 @@ from ..importers.wandb_cloud import Address, runs_at
 from ..protocol import Alert, WriterId
 from ..read.text import shown
 from .import_marks import Mark, Marks
-from .log_run import Destination, LogRun, NotDeliveredError
+from .log_run import WAIT_S, Destination, LogRun, NotDeliveredError
 
 MOST_SENT = 8
 """Maximum number of runs that are sent and whose last acknowledgement is awaited."""
+LAST_S = 3.0
+"""After Ctrl-C, time in which the server may acknowledge the runs that were sent."""
 MOST_LISTED = 20
 """Maximum number of runs that the summary names."""
 
@@ -140,7 +143,19 @@ class _Importer:
         self._has_delivered = self._is_refused = False
 
     def outcomes(self, sources: Iterable[Source | UnreadableSource]) -> Iterator[Outcome]:
-        """Yield a result for each source."""
+        """Yield a result for each source; after Ctrl-C, for those that were sent, if it comes soon."""
+        try:
+            yield from self._outcomes(sources)
+        except KeyboardInterrupt:
+            give_up_at = time.monotonic() + LAST_S
+            for sent in self._sent:
+                while not sent.is_done and time.monotonic() < give_up_at:
+                    time.sleep(WAIT_S)
+                if sent.is_done:
+                    yield sent.outcome()
+            raise
+
+    def _outcomes(self, sources: Iterable[Source | UnreadableSource]) -> Iterator[Outcome]:
         for source in sources:
             if isinstance(source, UnreadableSource):
                 self._sent.append(_Failed(Outcome(source.path, False, f"{source.path}: {source.why}")))
@@ -167,7 +182,8 @@ class _Importer:
 
     def _next(self) -> Outcome:
         """Wait for the result of the first run that has none."""
-        outcome = self._sent.popleft().outcome()
+        outcome = self._sent[0].outcome()
+        self._sent.popleft()
         self._has_delivered = self._has_delivered or bool(outcome.delivered)
         self._is_refused = outcome.is_refused
         return outcome

@@ -109,10 +109,11 @@ class LogRun:
         Raises:
             NotDeliveredError: The server has not acknowledged everything.
         """
-        sender, self._closing = self._closing, None
+        sender = self._closing
         if sender is None:
             return
         sender.finish_close()
+        self._closing = None  # only now: after Ctrl-C, what was delivered is counted by another call
         self.new += max(self._put - 1 - sender.stats.known_seq, 0)
         undelivered = max(self._put - 1 - sender.stats.acked_seq, 0)
         self.undelivered += undelivered

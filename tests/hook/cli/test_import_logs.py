@@ -217,6 +217,26 @@ def test_an_interrupted_import_says_how_to_continue(
     assert "Run the same command again" in capsys.readouterr().err
 
 
+def test_an_interrupted_import_reports_the_runs_that_were_sent(server: IngestServer, tmp_path: Path) -> None:
+    """The third was not read to its end."""
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(f"step,loss\n1,0.5\n2,0.{ord(name)}\n")
+    (tmp_path / "c.csv").write_text(TEXT)
+    read, found = iter(range(100)), list[str]()
+
+    def advance(_records: int) -> None:
+        if next(read, None) is None:
+            raise KeyboardInterrupt
+
+    def import_all() -> None:
+        for outcome in import_runs(tmp_path, Destination(server.url, "tk"), advance=advance):
+            found.append(outcome.path.name)
+
+    with pytest.raises(KeyboardInterrupt):
+        import_all()
+    assert found == ["a.csv", "b.csv"]
+
+
 def test_an_unreachable_server_is_reported(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The import fails with the reason, also for a file of an unknown format."""
     destination = Destination(f"http://127.0.0.1:{closed_port()}", "tk", exit_timeout_s=0.5, patience_s=0.5)
