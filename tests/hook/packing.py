@@ -1,4 +1,4 @@
-"""Run the tests of a file with records packed by ``struct`` and by the compiled module, built here."""
+"""Run the tests of a file with the compiled module, built here, and in pure Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = ROOT / "client_hook" / "tocsin" / "spool" / "_pack.c"
 
 @cache
 def compiled() -> Any:
-    """Return the compiled class, or None without a compiler or before the stable ABI that it needs."""
+    """Return the compiled module, or None without a compiler or before the stable ABI that it needs."""
     compiler = shutil.which("cc")
     if compiler is None or sys.version_info < (3, 11):
         return None
@@ -36,13 +36,13 @@ def compiled() -> Any:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    return module.Target
+    return module
 
 
-@pytest.fixture(autouse=True, params=["struct", "compiled"])
+@pytest.fixture(autouse=True, params=["pure", "compiled"])
 def packing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choose what packs records."""
-    target = compiled() if request.param == "compiled" else None
-    if request.param == "compiled" and target is None:
+    """Choose what appends records."""
+    module = compiled() if request.param == "compiled" else None
+    if request.param == "compiled" and module is None:
         pytest.skip("no C compiler, or no stable ABI")
-    monkeypatch.setattr(log, "Target", target)
+    monkeypatch.setattr(log, "compiled", module)

@@ -136,6 +136,7 @@ ELSEWHERE = {
     "explicit steps without an optimizer: test_run.py": ("step_count.StepCount.count_from",),
     "the script asks when it saves a checkpoint: test_run.py": ("step_count.StepCount.following",),
     "a finding at the tenth step: test_stages.py": ("findings.Report._answer",),
+    "with the compiled module: test_compiled_log.py": ("run.Run._compiled_log",),
     "where the hook is off": ("reporter._nothing", "reporter.RunReporter.switch_off"),
 }
 """Why the loops of ``isolation_cases.py`` do not get there."""

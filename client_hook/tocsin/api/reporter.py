@@ -66,7 +66,7 @@ class RunReporter:
         self.phases: list[str] = []
         """Phases that the script is in, the innermost last; ``alive`` messages contain it."""
         self.names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """Names as logged -> names as sent, interned."""
+        """Names as logged -> names as sent, interned. Replaced when other names are sent."""
         self.captured: set[str] = set()
         self.errors = 0
         self.off = self._started = False
@@ -330,7 +330,7 @@ class RunReporter:
         """
         if not self.captured.issuperset(names):
             self.captured.update(names)
-            self.names.clear()
+            self.names = {}
         self.on_names()
 
     def start(self) -> None:

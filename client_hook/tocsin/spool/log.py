@@ -19,12 +19,14 @@ import itertools
 import mmap
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
+
+from .tail import Tail
 
 try:
-    from ._pack import Target
+    from . import _pack as compiled
 except ImportError:  # it is optional
-    Target = None  # type: ignore[assignment, misc]
+    compiled = None  # type: ignore[assignment]
 
 MAGIC = b"TOCSINr\x02"
 BOOT_AT, OWNER_AT = 16, 64
@@ -73,11 +75,11 @@ class Log:
         blocks = blocks or [Block(0, 0, 0)]
         for block, after in itertools.pairwise(blocks):
             block.next = after
-        self.oldest = self.block = blocks[0]
-        """The first block that is not released, and the one that is being filled."""
+        self.tail: Tail = Tail() if compiled is None else cast(Tail, compiled.Tail())
+        """Where records are appended, and the block that is being filled."""
+        self.oldest = self.tail.block = blocks[0]
+        """The first block that is not released."""
         self._last = blocks[-1]
-        self.pack: Callable[..., None] | None = None
-        """Packs a record, compiled; None: ``struct`` does."""
         self.taken = 0
         """Records and events that were read."""
 
@@ -85,8 +87,13 @@ class Log:
     def of_dead(cls, memory: Any) -> Log:
         """Return the log that a dead process left in ``memory``."""
         log = cls(memory, list(_blocks_in(memory)))
-        log.block = log._last
+        log.tail.block = log._last
         return log
+
+    @property
+    def block(self) -> Block:
+        """The block that is being filled."""
+        return self.tail.block  # type: ignore[no-any-return]
 
     @property
     def free_blocks(self) -> int:
@@ -121,21 +128,15 @@ class Log:
 
     def move(self, memory: Any) -> None:
         """Continue in another memory of the same size, with everything that was appended so far."""
-        pack = packing(memory)
         source, target = memoryview(self.memory)[TABLE_AT:], memoryview(memory)[TABLE_AT:]
         # Nothing is called from here on, so that no thread can append in between.
         target[:] = source
-        self.memory, self.pack = memory, pack
+        self.memory = self.tail.memory = memory
 
     def discard(self) -> None:
         """Accept nothing more and leave the memory as it is: the run has ended, or this is a forked child."""
-        self.block = self.oldest = self._last = Block(0, 0, 0)
-        self.memory, self.pack = b"", None
-
-
-def packing(memory: Any) -> Callable[..., None] | None:
-    """Return the compiled function that packs a record into ``memory``, if there is one (_pack.c)."""
-    return None if Target is None else Target(memory).pack
+        self.tail.block = self.oldest = self._last = Block(0, 0, 0)
+        self.memory, self.tail.memory = b"", None
 
 
 def anonymous(size: int = SIZE) -> Any:

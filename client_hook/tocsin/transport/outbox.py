@@ -1,6 +1,6 @@
 """The log's writing side: what the training thread calls. Pure: no thread, no I/O.
 
-``put`` packs a record into the log (spool/log.py), without a lock, a system call or a wake-up. The sender
+``put`` packs a record into the log (spool/tail.py), without a lock, a system call or a wake-up. The sender
 thread reads it from there (backlog.py), and so does the next process after a SIGKILL.
 
 When few blocks are free, a call of the script (``may_wait``) waits for the sender, for a bounded time;
@@ -20,7 +20,7 @@ import msgspec
 from ..core.values import step_of, whole
 from ..protocol import Event, Finish, encode
 from ..spool.entries import EVENT_MARK, MESSAGE, NAMES, OTHER_MARK, RECORD, VOID, Item, pack, packer, size_of
-from ..spool.log import BLOCK_BYTES, BLOCKS, BLOCKS_AT, Block, Log, Shape, anonymous, new_blocks, packing
+from ..spool.log import BLOCK_BYTES, BLOCKS, BLOCKS_AT, Block, Log, Shape, anonymous, new_blocks
 from .encoding import packed
 
 EVENT_BYTES = 64 << 10
@@ -48,13 +48,15 @@ class Outbox(Log):
     def __init__(self, blocks: int = BLOCKS, block_bytes: int = BLOCK_BYTES) -> None:
         memory = anonymous(BLOCKS_AT + blocks * block_bytes)
         super().__init__(memory, new_blocks(memory, block_bytes))
-        self.pack = packing(memory) if _HAS_GIL else None
+        self.tail.memory = memory
+        self.tail.commit = RECORD
+        self.tail.elsewhere, self.tail.plain = self._put_elsewhere, self._put_plain
+        self.put: Callable[..., None] = self.tail.put
+        """Append one record: the item, and whether to wait for the sender if the log is almost full."""
         self.free_blocks_low = blocks // 2
         """The sender makes room while no more blocks than this are free."""
         self._reserve = blocks // 4
         """Calls of the script wait while no more blocks than this are free."""
-        self._commit = RECORD
-        """Commit word of the next record."""
         self._missing = self._gap = self._gap_end = 0
         """Record numbers that no record has: all, those of the last gap, and the commit word after it."""
         self.events = 0
@@ -64,54 +66,28 @@ class Outbox(Log):
         self.backpressure: Backpressure | None = None
         self.dropped = 0
         """Records and events that were dropped because the log was full."""
-        self.last_step: int | None = None
-        """Step of the newest record."""
-        self.steps = 0
-        """Steps of all records; consecutive records of the same step count once."""
         if not _HAS_GIL:  # pragma: no cover - free-threaded builds
             self._take_turns()
 
     @property
     def records(self) -> int:
         """Number of the last record plus one."""
-        commit = self._commit
+        commit = self.tail.commit
         return commit - RECORD - (self._gap if commit == self._gap_end else 0)
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the newest record."""
+        return self.tail.last_step
+
+    @property
+    def steps(self) -> int:
+        """Steps of all records; consecutive records of the same step count once."""
+        return self.tail.steps
 
     def __len__(self) -> int:
         """Return the number of records and events that the sender has not read yet."""
-        return self._commit - RECORD - self._missing + self.events - self.taken if self.memory else 0
-
-    def put(self, item: Item, may_wait: bool = False) -> None:
-        """Append one record. ``may_wait``: wait for the sender if the log is almost full."""
-        block = self.block
-        if item[2] is not block.newest_names:
-            if item[2] not in block.shapes:
-                self._put_elsewhere(item, may_wait)
-                return
-            block.newest_names, block.newest_shape = item[2], block.shapes[item[2]]
-        shape, size, pack_record = block.newest_shape
-        at = block.head
-        head = at + size
-        if head > block.end:
-            self._put_elsewhere(item, may_wait)
-            return
-        commit = self._commit
-        # No other thread and no signal handler can run between reading ``head`` and here: see log.py.
-        block.head = head
-        self._commit = commit + 1
-        pack = self.pack
-        try:
-            if pack is None:
-                pack_record(self.memory, at, shape, *item, commit)
-            else:
-                pack(at, shape, item, commit)
-        except Exception:
-            self._put_plain(item, block, at, head, commit)
-            return
-        step = item[0]
-        if step != self.last_step:
-            self.last_step = step
-            self.steps += 1
+        return self.tail.commit - RECORD - self._missing + self.events - self.taken if self.memory else 0
 
     def put_event(
         self, kind: str, t_ns: int, step: int | None, data: dict[str, Any], may_wait: bool = False
@@ -208,16 +184,16 @@ class Outbox(Log):
         after = full.next
         if after is None:
             return False
-        if self.block is full:  # no other thread came first
-            self.block = after
+        if self.tail.block is full:  # no other thread came first
+            self.tail.block = after
         if self.backpressure is not None:
             self.backpressure.wake()
         return True
 
     def _put_plain(self, item: Item, block: Block, at: int, head: int, commit: int) -> None:
         """Append a record with a value that cannot be packed: take its place back, and put plain numbers."""
-        if block.head == head and self._commit == commit + 1:
-            block.head, self._commit = at, commit
+        if block.head == head and self.tail.commit == commit + 1:
+            block.head, self.tail.commit = at, commit
         else:  # another thread appended after it, while a value was converted
             self._missing += 1
             pack(self.memory, at, VOID, bytes(head - at - 16), OTHER_MARK)
@@ -225,9 +201,10 @@ class Outbox(Log):
 
     def _leave_out(self, item: Item) -> None:
         """Drop one record; its number stays missing."""
-        self._gap = self._gap + 1 if self._commit == self._gap_end else 1
+        tail = self.tail
+        self._gap = self._gap + 1 if tail.commit == self._gap_end else 1
         self._missing += 1
-        self._commit = self._gap_end = self._commit + 1
+        tail.commit = self._gap_end = tail.commit + 1
         self._drop("records", item[1], item[0])
 
     def _drop(self, what: str, t_ns: int, step: int | None) -> None:
@@ -263,7 +240,7 @@ class Outbox(Log):
             with lock:
                 move(memory)
 
-        self.put = put_in_turn  # type: ignore[method-assign]
+        self.put = put_in_turn
         self._append = append_in_turn  # type: ignore[method-assign]
         self.move = move_in_turn  # type: ignore[method-assign]
 
