@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,8 @@ MOST_SHOWN = 100
 """Incidents in the JSON of one run, the most urgent first."""
 EXPLAINED = 5
 """Incidents that are shown of one run."""
+MOST_SETTINGS = 40
+"""Settings that a terminal shows of one run."""
 VITAL = ("loss", "grad_norm", "scale", "lr")
 
 
@@ -126,13 +128,23 @@ def _described(run: RunDetail) -> list[Line]:
     if run.tags:
         lines.append(f"Tags       {shown(', '.join(run.tags))}")
     if run.config:
-        lines += ["Settings", *(f"  {shown(name)} = {shown(value)}" for name, value in run.config.items())]
+        lines += ["Settings", *setting_lines(run.config, MOST_SETTINGS if sys.stdout.isatty() else None)]
     state = [
         ("State      ", ""), (run.state, STYLES.get(run.state, "")), (", health ", ""),
         (run.health, STYLES.get(run.health, "")), (f", last seen {ago(run.last_seen_ms)} ago", ""),
     ]  # fmt: skip
     described = [_plain(line) for line in lines]
     return [described[0], state, *described[1:]]
+
+
+def setting_lines(config: Mapping[str, Any], most: int | None) -> list[str]:
+    """Return a line for each setting. With ``most``, for at most so many, and for none without a value."""
+    from ..read.text import shown
+
+    known = [(name, value) for name, value in config.items() if most is None or value is not None]
+    lines = [f"  {shown(name)} = {shown(value)}" for name, value in known[:most]]
+    left = len(config) - len(lines)
+    return [*lines, f"  and {left} others: --json"] if left else lines
 
 
 def _incident_lines(incident: Incident) -> list[Line]:

@@ -14,6 +14,7 @@ import pytest
 
 from tocsin.cli.commands import main
 from tocsin.cli.output import fitting, plain_table, print_json
+from tocsin.cli.reading import setting_lines
 from tocsin.read.text import ago, number, shown
 
 
@@ -144,3 +145,10 @@ def test_colors_are_for_terminals_and_follow_no_color(no_color: str, has_color: 
     assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]", drawn)) is has_color
     assert "FAIL" in drawn
     assert piped == "FAIL  bad\nSTATE\nfailed\n"
+
+
+def test_a_terminal_shows_the_first_settings_that_have_a_value() -> None:
+    """A Trainer of Hugging Face has 150, a third of them null. A pipe gets all."""
+    config = {"lr": 0.1, "seed": None, "steps": 3, "width": 64}
+    assert setting_lines(config, 2) == ["  lr = 0.1", "  steps = 3", "  and 2 others: --json"]
+    assert len(setting_lines(config, None)) == 4
