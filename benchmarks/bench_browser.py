@@ -69,7 +69,8 @@ DRAWN = """() => {
     drawn.length = 0;
 }"""
 """Notes how old each value of the series `sent`, a wall clock in seconds, is at the first frame with it."""
-FIRST_CHART = "() => document.querySelector('[data-series=loss] .plot .xy') && performance.now()"
+FIRST_CHART = """() => document.querySelector('[data-series=loss] .plot :is(.sketch path, .xy)')
+    ?.checkVisibility({ visibilityProperty: true }) && performance.now()"""
 
 
 class Reporter:

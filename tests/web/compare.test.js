@@ -6,11 +6,11 @@ import {
   difference,
   nearest,
   overlay,
-  pathOf,
   settings,
   tokenSeries,
   valueAt,
 } from "../../web/lib/charts/compare.js";
+import { pathOf } from "../../web/lib/charts/path.js";
 import { STEPS } from "../../web/lib/charts/timeaxis.js";
 import { layerOf } from "./layers.js";
 

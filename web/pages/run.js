@@ -80,6 +80,7 @@ class RunPage {
         this.nav.pinned(step);
         this.details.mark(step);
       },
+      failed: (error) => this.#failed(error),
     });
     this.project = el("span", {}, "–");
     this.chips = el("span.row");
@@ -216,7 +217,6 @@ class RunPage {
     addEventListener("themechange", this.ontheme);
     this.#mark(this.nav.view.at);
     this.charts.restyle();
-    this.charts.open().catch((error) => this.#failed(error));
     this.data.load(this.charts.bucketsOfWhole(), this.nav.window().logFrom);
     void this.#opened();
   }
@@ -296,7 +296,7 @@ class RunPage {
     this.failure.hidden = true;
     if (complete) this.charts.showControls();
     if (grew) this.charts.drawVitals();
-    if (finer) this.charts.plots?.hurry();
+    if (finer) this.charts.plots.hurry();
   }
 
   /** @param {Error} error */

@@ -8,8 +8,9 @@
 import { el, refill, say, svg } from "../browser/dom.js";
 import { loadPlotly } from "../browser/plotly.js";
 import { valuesAt } from "../data/comparisonrows.js";
-import { byDistance, nearest, pathOf } from "../lib/charts/compare.js";
+import { byDistance, nearest } from "../lib/charts/compare.js";
 import { groupsAt } from "../lib/charts/groups.js";
+import { pathOf } from "../lib/charts/path.js";
 import { describeRuns } from "../lib/charts/runsinwords.js";
 import { STEPS } from "../lib/charts/timeaxis.js";
 import { dotted, moment } from "../lib/format.js";

@@ -29,8 +29,8 @@ const HEIGHT = 124;
 const FEWEST = 24;
 
 export class OnsetCharts {
-  /** @type {Plots | null} */
-  #plots = null;
+  /** @type {Plots} */
+  #plots;
   /** @type {[number, number] | null} */
   #range = null;
   #closed = false;
@@ -82,11 +82,21 @@ export class OnsetCharts {
       this.failure,
       this.vitals.node,
     );
+    this.#plots = new Plots(
+      () =>
+        loadPlotly(app.session.plotly).catch((error) => {
+          this.#failed(error);
+          return null;
+        }),
+      (range) => {
+        this.#zoomed = range !== null;
+        this.#look(range ?? onsetWindow(this.incident));
+      },
+    );
     this.ontheme = () => this.draw();
     addEventListener("themechange", this.ontheme);
     this.#look(onsetWindow(incident));
     void this.data.refresh();
-    void this.#plotly();
   }
 
   /** @param {import("./panel.js").Panel} panel */
@@ -111,27 +121,13 @@ export class OnsetCharts {
     this.#closed = true;
     removeEventListener("themechange", this.ontheme);
     this.data.close();
-    this.#plots?.close();
+    this.#plots.close();
   }
 
   /** @param {[number, number]} range in steps */
   #look(range) {
     this.#range = range;
     void this.data.only({ from: Math.max(0, Math.floor(range[0])), to: Math.ceil(range[1]) }, BUCKETS);
-  }
-
-  async #plotly() {
-    try {
-      const plotly = await loadPlotly(this.app.session.plotly);
-      if (this.#closed) return;
-      this.#plots = new Plots(plotly, (range) => {
-        this.#zoomed = range !== null;
-        this.#look(range ?? onsetWindow(this.incident));
-      });
-      this.draw();
-    } catch (error) {
-      this.#failed(/** @type {Error} */ (error));
-    }
   }
 
   /** The series of the window, or the details of the run, arrived: make a window with few points wider. */
@@ -161,7 +157,7 @@ export class OnsetCharts {
     if (this.#closed || !this.#range) return;
     const [from, to] = this.#shown();
     say(this.text, `steps ${int(Math.round(from))} to ${int(Math.round(to))}`);
-    if (this.#plots && this.data.ready) this.vitals.draw(this.#plots);
+    if (this.data.ready) this.vitals.draw(this.#plots);
   }
 
   /**

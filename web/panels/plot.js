@@ -1,5 +1,6 @@
 /**
  * The only module that uses Plotly. It draws charts, if they are visible, and reports where they were zoomed.
+ * Until Plotly has loaded, charts are sketches (panels/sketch.js).
  *
  * Data: pictures from lib/charts/picture.js or lib/charts/compare.js, which panels/figure.js turns into
  * figures. Draws: a Plotly chart in the plot of a panel.
@@ -7,6 +8,7 @@
 
 import { color, layout, margins, traces } from "./figure.js";
 import { onPinchZoom } from "./pinchzoom.js";
+import { sketch } from "./sketch.js";
 import { onWheelZoom } from "./wheelzoom.js";
 
 const CONFIG = {
@@ -47,15 +49,23 @@ export class Plots {
   #rest;
   #spent = 0;
   #held = false;
+  /** @type {PlotlyStatic | null} */
+  #plotly = null;
+  /** @type {() => Promise<PlotlyStatic | null>} */
+  #load = async () => null;
+  /** @type {Promise<PlotlyStatic | null> | null} */
+  #loading = null;
 
   /**
-   * @param {PlotlyStatic} plotly
+   * @param {PlotlyStatic | (() => Promise<PlotlyStatic | null>)} plotly a function loads it once charts are
+   *   sketched; null: it reported why it can't, and sketches stay
    * @param {(range: [number, number] | null) => void} zoomed null: show everything
    * @param {(div: HTMLElement, range: [number, number] | null) => void} [scaled] the value axis of a plot, in
    *   log10 if logarithmic; null: show all values. Without it, only the x axis can be zoomed
    */
   constructor(plotly, zoomed, scaled) {
-    this.plotly = plotly;
+    if (typeof plotly === "function") this.#load = plotly;
+    else this.#plotly = plotly;
     this.zoomed = zoomed;
     this.scaled = scaled;
     this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
@@ -109,7 +119,7 @@ export class Plots {
     this.watcher.unobserve(div);
     this.sizes.unobserve(div);
     this.#dirty.delete(div);
-    if (this.#known.delete(div)) this.plotly.purge(div);
+    if (this.#known.delete(div)) this.#plotly?.purge(div);
   }
 
   /**
@@ -121,14 +131,14 @@ export class Plots {
    * @param {string} axis what the x axis shows
    * @returns {Promise<string | null>} null if it was never drawn
    */
-  image(div, format, title, axis) {
+  async image(div, format, title, axis) {
     const state = this.#known.get(div);
-    if (!state?.last) return Promise.resolve(null);
+    if (!state?.last) return null;
     const width = Math.max(640, state.width);
     const height = Math.max(320, state.height);
     const { left, right } = margins();
     const drawn = state.last(width - left - right);
-    if (!drawn) return Promise.resolve(null);
+    if (!drawn) return null;
     const usual = layout({ ...drawn, xticks: true }, height);
     const ground = color("--surface");
     const head = {
@@ -139,7 +149,9 @@ export class Plots {
       font: { size: 13, color: color("--ink") },
     };
     const under = { text: plain(axis), standoff: 6, font: { size: 12, color: color("--ink-2") } };
-    return this.plotly.toImage(
+    const plotly = this.#plotly ?? (await this.#loading);
+    if (!plotly) return null;
+    return plotly.toImage(
       {
         data: traces(drawn),
         layout: {
@@ -166,6 +178,22 @@ export class Plots {
     removeEventListener("pointerup", this.release);
     removeEventListener("pointercancel", this.release);
     for (const div of [...this.#known.keys()]) this.drop(div);
+  }
+
+  /** Load Plotly after the frame with the first sketches, because compiling it would delay that frame. */
+  #loadSoon() {
+    this.#loading ??= new Promise((done) => requestAnimationFrame(() => setTimeout(done)))
+      .then(() => this.#load())
+      .then((plotly) => this.#loaded(plotly));
+  }
+
+  /** @param {PlotlyStatic | null} plotly draws what was sketched */
+  #loaded(plotly) {
+    if (!plotly) return null;
+    this.#plotly = plotly;
+    for (const [div, { last }] of this.#known) if (last && !this.#dirty.has(div)) this.#dirty.set(div, last);
+    this.hurry();
+    return plotly;
   }
 
   /** @param {IntersectionObserverEntry[]} entries */
@@ -244,12 +272,14 @@ export class Plots {
     const { left, right } = margins();
     const drawn = draw(state.width - left - right);
     if (!drawn) return;
-    const done = this.plotly.react(
-      div,
-      traces(drawn),
-      { ...layout(drawn, state.height, Boolean(this.scaled)), width: state.width, height: state.height },
-      CONFIG,
-    );
+    const { width, height } = state;
+    const frame = { ...layout(drawn, height, Boolean(this.scaled)), width, height };
+    if (!this.#plotly) {
+      this.#loadSoon();
+      return div.replaceChildren(sketch(traces(drawn), frame));
+    }
+    if (!state.bound) div.replaceChildren();
+    const done = this.#plotly.react(div, traces(drawn), frame, CONFIG);
     if (!state.bound) void done.then((plot) => this.#bind(plot, state));
   }
 

@@ -16,6 +16,8 @@ from tocsin_server.http.api.series import VITAL_SIGNS
 ALL_PAGES = ("/session",)
 FLEET = ("/runs?limit=5000&sparks=false",)
 RUN = ("/runs/{}?sparks=false", "/runs/{}/events?{}")
+ALERTS = "/alerts?{}"
+"""Of one run: its page is hidden until they arrive, because they are above its charts."""
 HIDDEN_EVENTS = ("layers", "layer-names", "media-content", "console")
 """Kinds of events that a run's page does not load with the others."""
 BUCKETS = (("(width <= 1600px)", 600), ("(width > 1600px)", 1500))
@@ -43,6 +45,7 @@ def _requests(path: str, query: str) -> Iterator[tuple[str, str]]:
             yield from ((_series(run, buckets), media) for media, buckets in BUCKETS)
         events = urlencode([("limit", 5000), *(("without", kind) for kind in HIDDEN_EVENTS)])
         yield from ((address.format(run, events), "") for address in RUN)
+        yield ALERTS.format(urlencode({"run": unquote(name)})), ""
 
 
 def _series(run: str, buckets: int) -> str:

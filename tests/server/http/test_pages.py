@@ -173,9 +173,10 @@ def test_the_scripts_of_a_page_are_loaded_at_once(client: httpx.Client, web: Pat
 
 
 def test_a_page_asks_at_once_for_what_it_always_needs(client: httpx.Client) -> None:
-    """Who is logged in, the values of the run, and for charts plotly.js."""
+    """Who is logged in, the values and alerts of the run, and for charts plotly.js."""
     named = re.findall('rel="preload" as="[a-z]+" [^>]*?href="([^"]+)"', client.get("/runs/r_1").text)
     assert {"/api/v1/session", "/api/v1/runs/r_1?sparks=false", f"{ASSETS}.min.js"} <= set(named)
+    assert "/api/v1/alerts?run=r_1" in named
     assert len([each for each in named if each.startswith("/api/v1/runs/r_1/series?")]) == 2
     for without in ("/", "/compare"):
         assert f'as="script" href="{ASSETS}' not in client.get(without).text

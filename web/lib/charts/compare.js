@@ -421,32 +421,6 @@ export function byDistance(lines, x, away) {
 }
 
 /**
- * Return a line as an SVG path; a single value becomes a dot through round line caps.
- *
- * @param {import("./picture.js").Owned} line
- * @param {(x: number) => number} across pixels
- * @param {(y: number) => number} down pixels
- */
-export function pathOf({ x, y, held }, across, down) {
-  let text = "";
-  let on = false;
-  for (let i = 0; i < x.length; i++) {
-    const px = across(x[i]);
-    const py = down(y[i]);
-    const there = Number.isFinite(py);
-    if (there) {
-      text += !on
-        ? `M${px.toFixed(1)} ${py.toFixed(1)}h0`
-        : held
-          ? `H${px.toFixed(1)}V${py.toFixed(1)}`
-          : `L${px.toFixed(1)} ${py.toFixed(1)}`;
-    }
-    on = there;
-  }
-  return text;
-}
-
-/**
  * Return where a line is drawn at `x`, or NaN.
  *
  * @param {import("./picture.js").Owned} line

@@ -29,13 +29,13 @@ const WIDE = "(width > 1600px)";
 /**
  * @typedef {import("../../panels/vitals.js").Scene} Scene
  * @typedef {{ data: import("../../data/rundata.js").RunData, nav: import("./navigation.js").Navigation,
- *   chosen: () => Alert | null, pinned: (step: number | null) => void }} Source
- *   chosen: the alert being read; pinned: the reader pinned the cross line, or released it
+ *   chosen: () => Alert | null, pinned: (step: number | null) => void, failed: (error: Error) => void }}
+ *   Source
+ *   chosen: the alert being read; pinned: the reader pinned the cross line, or released it; failed: Plotly
+ *   can't be loaded
  */
 
 export class RunCharts {
-  /** @type {Plots | null} */
-  plots = null;
   closed = false;
   #overviewDrawn = 0;
   /** Whether the series were last requested for a logarithmic axis. */
@@ -52,6 +52,7 @@ export class RunCharts {
     this.source = source;
     const { nav, data } = source;
     const set = (/** @type {Partial<import("./navigation.js").View>} */ change) => nav.set(change);
+    this.plots = this.#plots();
     this.controls = new Controls({ view: () => nav.view, set });
     this.bar = new WindowBar({ follow: () => nav.follow(), reset: () => nav.reset() });
     this.overview = new OverviewStrip({ zoomed: (range) => nav.zoom(range), range: () => nav.range() });
@@ -99,6 +100,22 @@ export class RunCharts {
     this.node.append(this.tooltip.node);
   }
 
+  #plots() {
+    const { nav, failed } = this.source;
+    return new Plots(
+      () =>
+        loadPlotly(this.app.session.plotly).catch((error) => {
+          failed(error);
+          return null;
+        }),
+      (range) => nav.chart(range),
+      (plot, range) => {
+        const change = boxed(this.#panels(), plot, range, nav.view);
+        if (change) nav.set(change);
+      },
+    );
+  }
+
   #node() {
     return el(
       "div.charts",
@@ -123,27 +140,11 @@ export class RunCharts {
     );
   }
 
-  /** Load Plotly and draw; throws if it can't be loaded. */
-  async open() {
-    const plotly = await loadPlotly(this.app.session.plotly);
-    if (this.closed) return;
-    const { nav } = this.source;
-    this.plots = new Plots(
-      plotly,
-      (range) => nav.chart(range),
-      (plot, range) => {
-        const change = boxed(this.#panels(), plot, range, nav.view);
-        if (change) nav.set(change);
-      },
-    );
-    this.draw();
-  }
-
   close() {
     this.closed = true;
     this.metrics.close();
     this.tooltip.close();
-    this.plots?.close();
+    this.plots.close();
     this.heat.close();
     document.documentElement.classList.remove("has-full");
   }
@@ -280,7 +281,7 @@ export class RunCharts {
     this.metrics.look(nav.window());
     if (data.run) this.#layers();
     this.draw();
-    this.plots?.hurry();
+    this.plots.hurry();
   }
 
   /** Draw the same steps, as the view says. */
@@ -322,7 +323,7 @@ export class RunCharts {
     });
     this.overview.window(range);
     this.drawOverview();
-    if (this.plots && data.ready) this.vitals.draw(this.plots);
+    if (data.ready) this.vitals.draw(this.plots);
     else this.vitals.cross.refresh();
     this.tooltip.refresh(this.vitals.cross.pinned);
   }
