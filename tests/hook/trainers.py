@@ -182,7 +182,7 @@ def leave_behind(spool: Path, url: str, rank: int, numbers: range = range(100)) 
     writer = protocol.WriterId("launch", rank, "boot", 1, 1)
     hello = protocol.Hello(1, TOKEN, "deblur", "night", "r_1", writer, 2, "h", 0)
     outbox = Outbox()
-    outbox._commit += numbers.start
+    outbox.tail.commit += numbers.start
     for number in numbers:
         outbox.put((number, number, ("loss",), float(number)))
     left = Spool(spool, lambda: Header(FORMAT, url, hello))
