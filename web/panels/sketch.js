@@ -4,7 +4,6 @@
  * Data: figures from panels/figure.js. Draws: what panels/plot.js puts into a plot until Plotly is there.
  */
 
-import { svg } from "../browser/dom.js";
 import { pathOf } from "../lib/charts/path.js";
 
 /** @typedef {ReturnType<typeof import("./figure.js").layout> & { width: number, height: number }} Layout */
@@ -24,6 +23,22 @@ const GLYPHS = /** @type {Record<string, string>} */ ({
 const STANDOFF = 1;
 /** Of the height of a letter, so that a label's middle is at its value. */
 const BASELINE = 0.35;
+
+/**
+ * Return an element. That of browser/dom.js knows the addresses of pages, which a report file has not.
+ *
+ * @param {string} tag
+ * @param {Record<string, string | number | null | undefined>} attributes
+ * @param {...(Node | string)} kids
+ */
+function svg(tag, attributes, ...kids) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined) node.setAttribute(name, String(value));
+  }
+  node.append(...kids);
+  return node;
+}
 
 /**
  * Return the drawing. The ticks of the x axis are left to Plotly, which chooses them.
