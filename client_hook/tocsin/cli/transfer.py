@@ -36,6 +36,9 @@ def sync(options: argparse.Namespace) -> int:
     from .sync import sync as deliver
 
     root, outcomes = options.dir or default_dir(), []
+    if options.dir is not None and not root.is_dir():
+        print(f"tocsin: There is no folder {root}.", file=sys.stderr)
+        return 2
     url = options.url or os.environ.get("TOCSIN_URL") or None
     token = chosen_token(options.token or None)
     with progress("Uploading", unit="records") as bar:

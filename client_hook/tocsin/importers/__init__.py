@@ -170,9 +170,11 @@ def open_log(path: Path) -> Log:
         planned = found.planned(_tail(path)) if found else None
     except BROKEN as error:
         raise UnreadableLogError(f"{path}: {reason(error)}") from error
+    if found is None and not path.stat().st_size:
+        raise UnreadableLogError(f"{path}: the file is empty")
     if found is None:
         known = ", ".join(item.name for item in known_formats())
-        why = "no record has a step or a loss" if path.stat().st_size else "the file is empty"
+        why = "no record has a step or a loss"
         raise UnreadableLogError(f"{path}: not a known training log, because {why}. Known formats: {known}")
     return Log(path, found, planned)
 

@@ -19,7 +19,7 @@ from .tracker import Folder, Found, Tracker
 LOG_SUFFIXES = {".log", ".txt", ".out", ".err", ""}
 """Suffixes of ``key=value`` logs in a folder. Other files, such as settings, have such lines too."""
 
-MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv", ".db"}
+MAYBE = {".log", ".out", ".err", ".json", ".jsonl", ".csv", ".tsv", ".db", ".wandb", ".swanlab"}
 """Suffixes of files that are mentioned if they are skipped; event files of TensorBoard are, too."""
 MENTIONED = 3
 """Maximum number of skipped files that are named."""

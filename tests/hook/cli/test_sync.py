@@ -104,3 +104,9 @@ def test_sync_does_not_count_records_that_the_server_has_as_missing(
         assert main(["sync", "--token", TOKEN]) == 0
     assert "100 records delivered" in (output := capsys.readouterr().out)
     assert "missing" not in output
+
+
+def test_sync_of_a_missing_folder_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was probably misspelled. Without DIR, there may be none, because nothing was buffered."""
+    assert main(["sync", str(tmp_path / "spol")]) == 2
+    assert "There is no folder" in capsys.readouterr().err

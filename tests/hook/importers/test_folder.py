@@ -59,9 +59,16 @@ def test_a_version_of_lightning_is_one_run_with_its_settings(tmp_path: Path) -> 
         writer.add_scalar("train_loss", 0.5, 4)
     (version / "metrics.csv").write_text("epoch,step,train_loss\n0,4,0.5\n0,9,0.25\n")
     (version / "hparams.yaml").write_text("lr: 0.001\nmodel:\n  width: 64\n")
-    assert found(tmp_path)[0][1:] == ("Lightning metrics.csv", [4, 9])
+    assert found(tmp_path) == [("lightning_logs/version_0", "Lightning metrics.csv", [4, 9])]
     (run,) = runs_in(tmp_path)
     assert getattr(run, "about").config == {"lr": 0.001, "model/width": 64}  # noqa: B009 - of a union
+
+
+def test_a_training_that_crashed_before_its_first_log_has_no_records(tmp_path: Path) -> None:
+    """Lightning leaves an empty file. It is no error, so that an import of its neighbors succeeds."""
+    for name in ("hparams.yaml", "metrics.csv"):
+        (tmp_path / name).touch()
+    assert [steps for _, _, steps in found(tmp_path)] == [[]]
 
 
 def test_each_folder_of_a_tensorboard_tree_is_a_run(tmp_path: Path) -> None:
@@ -125,6 +132,13 @@ def test_a_damaged_event_file_is_named(tmp_path: Path) -> None:
     skipped: list[Path] = []
     assert list(runs_in(tmp_path, skipped)) == []
     assert [one.name for one in skipped] == ["events.out.tfevents.1.host"]
+
+
+def test_a_damaged_file_of_wandb_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run-abcd.wandb").write_bytes(b"garbage")
+    skipped: list[Path] = []
+    assert list(runs_in(tmp_path, skipped)) == []
+    assert [one.name for one in skipped] == ["run-abcd.wandb"]
 
 
 @contextmanager

@@ -14,10 +14,16 @@ METRICS, SETTINGS = "metrics.csv", "hparams.yaml"
 
 
 def _find(folder: Folder) -> Claim | None:
-    """Return the run of ``metrics.csv``. TensorBoard files beside it repeat its values."""
+    """Return the run of ``metrics.csv``. TensorBoard files beside it repeat its values.
+
+    A training that crashed before its first log leaves an empty one.
+    """
     if METRICS not in folder.files:
         return None
     path = folder.path / METRICS
+    about = About(config=scalars(folder.path / SETTINGS))
+    if not path.stat().st_size and SETTINGS in folder.files:
+        return Claim([TrackedRun(folder.path, FORMAT.name, about, lambda: iter(()))], {METRICS, SETTINGS})
     try:
         log = open_log(path)
     except UnreadableLogError as error:
@@ -27,9 +33,8 @@ def _find(folder: Folder) -> Claim | None:
         return Claim([UnreadableSource(path, why)], {METRICS})
     if log.format is not FORMAT:
         return None
-    about = About(config=scalars(folder.path / SETTINGS))
     events = {name for name in folder.files if is_event_file(name)}
-    return Claim([TrackedRun(path, FORMAT.name, about, log.rows)], {METRICS, SETTINGS, *events})
+    return Claim([TrackedRun(folder.path, FORMAT.name, about, log.rows)], {METRICS, SETTINGS, *events})
 
 
 TRACKER = Tracker("Lightning", 10, _find)
