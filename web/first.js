@@ -9,6 +9,23 @@
   }
 })();
 
+// The palette belongs to the app, which takes a moment to start. Ctrl K before that opens it then.
+(function () {
+  /** @type {KeyboardEvent | null} */
+  let early = null;
+  const note = (/** @type {KeyboardEvent} */ event) => {
+    const { ctrlKey, metaKey, key } = event;
+    if (event.defaultPrevented || !(ctrlKey || metaKey) || key.toLowerCase() !== "k") return;
+    event.preventDefault();
+    early = event;
+  };
+  addEventListener("keydown", note);
+  addEventListener("pagestarted", () => {
+    removeEventListener("keydown", note);
+    if (early) document.dispatchEvent(new KeyboardEvent("keydown", early));
+  });
+})();
+
 // An upgrade of the server while a page loads, or before it loads another part, can mix files of two
 // versions. The page then reloads once, with the files of one version. A second failure of the same version
 // is shown.

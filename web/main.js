@@ -44,9 +44,10 @@ function titles(alerts) {
   const icon = document.querySelector('link[rel="icon"]');
   const write = () => {
     const { firing } = badgeCounts(incidentsOf(alerts.all()), () => false);
-    const shape = outside(firing ? "/icon-firing.svg" : "/icon.svg");
     document.title = tabTitle(page, firing);
-    if (icon && icon.getAttribute("href") !== shape) icon.setAttribute("href", shape);
+    const now = icon?.getAttribute("href") ?? "";
+    const shape = now.replace(/[^/]*$/, firing ? "icon-firing.svg" : "icon.svg");
+    if (now !== shape) icon?.setAttribute("href", shape); // each change is a request
     setBadge(firing);
   };
   alerts.onChange(write);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -110,6 +111,31 @@ def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: 
         "gs long"
     )
     assert first_visit.url == long_run.base + "/"
+
+
+def test_ctrl_k_before_the_app_has_started_opens_the_palette(first_visit: Page, long_run: Any) -> None:
+    """As soon as it has; the browser does not take the key for its own search."""
+    held: list[Route] = []
+    pressed = False
+    first_visit.route("**/api/v1/session", lambda route: route.continue_() if pressed else held.append(route))
+    with first_visit.expect_request("**/api/v1/session"):
+        first_visit.goto(long_run.base + "/", wait_until="commit")
+    first_visit.locator("#main").wait_for(state="attached")
+    first_visit.keyboard.press("Control+k")
+    pressed = True
+    for route in held:
+        route.continue_()
+    expect(first_visit.get_by_role("combobox", name="Find a page, a run or a command")).to_be_visible()
+
+
+def test_the_icon_of_the_tab_is_requested_once(first_visit: Page, long_run: Any) -> None:
+    """While no alert fires, the app keeps the address in the HTML."""
+    first_visit.goto(long_run.base + "/")
+    icon = first_visit.locator("link[rel=icon]")
+    first_visit.locator(PAGES["/"]).first.wait_for()
+    address = re.search(r'rel="icon"[^>]*href="([^"]+)"', first_visit.request.get(first_visit.url).text())
+    assert address
+    expect(icon).to_have_attribute("href", address[1])
 
 
 def test_two_clicks_open_one_dialog(first_visit: Page, long_run: Any) -> None:

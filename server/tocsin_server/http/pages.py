@@ -73,7 +73,8 @@ IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
 PRELOAD = '<link rel="modulepreload" href="/{}" />'
 """Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
-PLOTLY = '<link rel="preload" as="script" href="/assets/plotly-{}.min.js" />'
+PLOTLY = '<link rel="preload" as="script" fetchpriority="low" href="/assets/plotly-{}.min.js" />'
+"""Charts are seen before it has loaded, so it must not delay what they need."""
 WITH_CHARTS = ("/runs/", "/compare?")
 """Beginnings of the addresses of pages with charts: a comparison has none before runs are chosen."""
 REVALIDATED = {"cache-control": "no-cache"}

@@ -179,8 +179,8 @@ def test_a_page_asks_at_once_for_what_it_always_needs(client: httpx.Client) -> N
     assert "/api/v1/alerts?run=r_1" in named
     assert len([each for each in named if each.startswith("/api/v1/runs/r_1/series?")]) == 2
     for without in ("/", "/compare"):
-        assert f'as="script" href="{ASSETS}' not in client.get(without).text
-    assert f'as="script" href="{ASSETS}' in client.get("/compare?run=r_1").text
+        assert 'rel="preload" as="script"' not in client.get(without).text
+    assert f'as="script" fetchpriority="low" href="{ASSETS}' in client.get("/compare?run=r_1").text
 
 
 def test_the_name_of_a_run_cannot_leave_its_link(client: httpx.Client) -> None:
