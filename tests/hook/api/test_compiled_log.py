@@ -193,3 +193,19 @@ def test_a_record_is_packed_where_the_log_is_by_then(monkeypatch: pytest.MonkeyP
     assert records.cols == {"a": struct.pack("<2d", 1.0, 1.0), "b": struct.pack("<2d", 1.0, 2.0)}
     outbox.put((2, 0, ("a", "b"), 1.0, Moving(outbox.discard)))
     assert len(outbox) == 0
+
+
+@pytest.mark.parametrize("at", range(len(SITES)))
+def test_every_reference_is_returned(at: int) -> None:
+    """Of the values, the step and None, after a thousand calls of each kind, also in a full log."""
+    value, odd, step = float("0.25"), Moving(lambda: None), int("1000")
+    counts = []
+    with started(compiled(), patch=False) as (run, outbox):
+        for calls in (1, 500):  # the first one imports modules
+            for _ in range(calls):
+                SITES[at](run, step, value, value)
+                SITES[at](run, step, value, odd)
+                outbox.put((step, 0, ("odd",), odd))
+            counts.append([sys.getrefcount(one) for one in (value, odd, step, None)])
+    assert max(now - was for was, now in zip(*counts, strict=True)) < 100, counts
+    assert min(now - was for was, now in zip(*counts, strict=True)) > -100, counts
