@@ -128,3 +128,15 @@ def test_names_of_metrics_are_listed(server: Any, trainer: Callable[..., Any]) -
         trainer(project="named").records({name: [1.0] for name in names})
     found = server.get("/metric-names", project="named")
     assert found == {"items": [{"name": "frequent", "runs": 2}, {"name": "rare", "runs": 1}], "more": False}
+
+
+def test_lost_records_are_counted_after_the_end_of_a_run(
+    server: Any, trainer: Callable[..., Any], eventually: Callable[..., Any]
+) -> None:
+    """The heartbeat of the process, which has them too, is gone by then."""
+    run = trainer(project="lossy")
+    run.records({"loss": [1.0]})
+    run.event("dropped", records=7, reason="the spool was deleted")
+    run.finish()
+    eventually(lambda: server.get(f"/runs/{run.run}")["state"] == "finished", "the end of the run")
+    assert server.get(f"/runs/{run.run}")["lost_records"] == 7
