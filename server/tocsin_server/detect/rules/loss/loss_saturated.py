@@ -22,6 +22,7 @@ Likely causes:
     - a critic without normalization
     - a detached graph
     - targets that make the loss vanish
+    - equal rewards within each group of GRPO
 First action:
     Remove the clamp or replace it by a soft one, and check the targets.
 Source:
@@ -257,6 +258,8 @@ _CRITIC = sdk.Remedy(
 )
 _TARGETS = sdk.Remedy("Check the targets of one batch: a single class, all padding, or all -100.")
 
+_REWARDS = sdk.Remedy("With GRPO, check the rewards: if they are equal within a group, its advantages are 0.")
+
 
 def _clamp(case: sdk.DiagnosisContext) -> sdk.Cause | None:
     clamped = _clamped(case)
@@ -303,9 +306,9 @@ def _height(result: sdk.RuleResult) -> float:
 _ZERO = sdk.Cause(
     "zero-loss",
     "The loss has been 0 from the start: a single class, ignored targets, a mask "
-    "over everything, or a weight of 0.",
+    "over everything, a weight of 0, or, with GRPO, equal rewards within each group.",
     "targets for which the loss is always 0",
-    (_TARGETS, sdk.remedies.CHECK_GRAPH),
+    (_TARGETS, _REWARDS, sdk.remedies.CHECK_GRAPH),
     "Evaluate one batch whose targets you have checked: its loss is 0.",
 )
 
