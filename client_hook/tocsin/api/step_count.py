@@ -125,8 +125,8 @@ class StepCount:
     def count_from(self, step: int, known: tuple[str, ...]) -> None:
         """Continue the count of ``log`` at a step that the script gave, if it is the highest so far."""
         counted = self._counted
-        if counted is not None and step > counted and self.ledger is None:  # the usual call
-            self._begin(step, known)
+        if counted is not None and step > counted and self.ledger is None and not self._more_names:
+            self._counted, self._first_names = step, known  # the usual call, without another one
             return
         highest = self.reported if counted is None else counted
         if step < max(highest, 0) or not self.stays_alone():
