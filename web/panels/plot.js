@@ -216,7 +216,8 @@ export class Plots {
         this.#dirty.set(/** @type {HTMLElement} */ (target), state.last);
       }
     }
-    this.#ask();
+    if (this.#plotly) this.#ask();
+    else this.#paint(); // a sketch is cheap, and in this frame it needs no other one
   }
 
   #ask() {
@@ -227,13 +228,14 @@ export class Plots {
 
   /** Draw what fits the time budget, in the order requested; the rest follows in the next frames. */
   #paint() {
+    cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     if (this.#held) return;
     const began = performance.now();
     let over = false;
     for (const [div, draw] of this.#dirty) {
       const state = this.#known.get(div);
-      if (!state?.seen || !state.width || !state.height) continue;
+      if (!state?.width || !state.height || (this.#plotly && !state.seen)) continue;
       if ((over = performance.now() - began > BUDGET_MS)) break;
       this.#dirty.delete(div);
       this.#react(div, state, draw);
