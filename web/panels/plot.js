@@ -23,6 +23,8 @@ const CONFIG = {
  * Drawing time per frame; the rest waits for the next frame, so that pages with many charts stay responsive.
  */
 const BUDGET_MS = 12;
+/** Charts this near to the visible part of the page count as visible. */
+const NEAR_PX = 120;
 /**
  * After drawing, pause for this many times as long as it took, up to a maximum, so that slow machines stay
  * usable.
@@ -68,7 +70,9 @@ export class Plots {
     else this.#plotly = plotly;
     this.zoomed = zoomed;
     this.scaled = scaled;
-    this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), { rootMargin: "120px" });
+    this.watcher = new IntersectionObserver((entries) => this.#sighted(entries), {
+      rootMargin: `${NEAR_PX}px`,
+    });
     this.sizes = new ResizeObserver((entries) => this.#resized(entries));
     this.hold = () => {
       this.#held = true;
@@ -212,12 +216,13 @@ export class Plots {
       const size = { width: Math.round(contentRect.width), height: Math.round(contentRect.height) };
       if (!state || (size.width === state.width && size.height === state.height)) continue;
       Object.assign(state, size);
+      if (!this.#plotly) state.seen ||= isNear(target); // the watcher reports it only after this frame
       if (state.last && !this.#dirty.has(/** @type {HTMLElement} */ (target))) {
         this.#dirty.set(/** @type {HTMLElement} */ (target), state.last);
       }
     }
     if (this.#plotly) this.#ask();
-    else this.#paint(); // a sketch is cheap, and in this frame it needs no other one
+    else this.#paint(); // within the frame in which the chart appears
   }
 
   #ask() {
@@ -235,7 +240,7 @@ export class Plots {
     let over = false;
     for (const [div, draw] of this.#dirty) {
       const state = this.#known.get(div);
-      if (!state?.width || !state.height || (this.#plotly && !state.seen)) continue;
+      if (!state?.seen || !state.width || !state.height) continue;
       if ((over = performance.now() - began > BUDGET_MS)) break;
       this.#dirty.delete(div);
       this.#react(div, state, draw);
@@ -309,6 +314,12 @@ export class Plots {
     const range = rangeIn(change, "xaxis");
     if (range) this.zoomed(range);
   }
+}
+
+/** @param {Element} div */
+function isNear(div) {
+  const { top, bottom } = div.getBoundingClientRect();
+  return bottom > -NEAR_PX && top < innerHeight + NEAR_PX;
 }
 
 /**
