@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import psutil
 import pytest
 from hypothesis import settings
@@ -34,6 +36,9 @@ LASTING = ("resource_tracker", "forkserver", "compile_worker")
 # Without a deadline: a slow machine must not fail a test.
 settings.register_profile("suite", deadline=None, max_examples=300 if ALL else 50)
 settings.load_profile("suite")
+# Nor must the 5 s that httpx waits by default.
+_patience = inspect.signature(httpx.get).parameters["timeout"].default
+_patience.connect = _patience.read = _patience.write = _patience.pool = DEADLINE_S
 
 
 LONG_FIRST = (

@@ -57,7 +57,7 @@ test("an alert that fired while the page was offline is announced on return", as
 
 test("alerts loaded with their run are not announced", () => {
   const { book, fired } = bookOf();
-  book.learn([alertOf({ run_id: "q" })]);
+  book.learn([alertOf({ run_id: "q" })], book.now());
   assert.deepEqual([fired, book.of("q").length, book.of("r").length], [[null], 1, 0]);
 });
 
@@ -66,4 +66,20 @@ test("resolved alerts are bounded, open ones are never dropped", () => {
   book.take(alertOf({ id: "open" }));
   for (let i = 0; i < 500; i++) book.take(alertOf({ state: "resolved" }));
   assert.deepEqual([book.all().length, book.all().some((alert) => alert.id === "open")], [401, true]);
+});
+
+test("an alert that the socket brings while the alerts load is newer than the response", async () => {
+  const before = alertOf({ id: "known", state: "firing" });
+  let answer;
+  const book = new AlertStore({ alerts: () => new Promise((done) => (answer = done)) });
+  const loading = book.load();
+  book.take({ ...before, state: "resolved" });
+  book.take(alertOf({ id: "fired" }));
+  answer({ items: [before] });
+  await loading;
+  const states = book.all().map(({ id, state }) => [id, state]);
+  assert.deepEqual(states, [
+    ["known", "resolved"],
+    ["fired", "firing"],
+  ]);
 });

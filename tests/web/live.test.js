@@ -98,11 +98,13 @@ test("after a reconnect it subscribes again from the newest cursor and reports t
   );
   live.onReconnect(() => missed++);
   world.connect();
+  world.say({ type: "heartbeat" });
   cursor = 7;
   world.drop();
   world.pass(300);
   assert.equal(missed, 0);
   world.connect();
+  world.say({ type: "heartbeat" });
   assert.deepEqual([world.sockets.length, world.socket.sent[0].cursor, missed], [2, 7, 2]);
 });
 
@@ -168,6 +170,21 @@ test("a rejected login differs from an unreachable server", () => {
   const { world, live } = started();
   world.drop(4401);
   assert.equal(live.state.refused, true);
+});
+
+test("a socket that is opened and then rejected is retried less and less, and reloads nothing", () => {
+  const { world, live } = started();
+  let missed = 0;
+  live.onReconnect(() => missed++);
+  for (let second = 0; second < 60; second++) {
+    if (world.socket.readyState === 0) {
+      world.connect();
+      world.drop(4401);
+    }
+    world.pass(1000);
+  }
+  assert.deepEqual([live.state.online, live.state.refused, missed], [false, true, 0]);
+  assert.ok(world.sockets.length < 15, `${world.sockets.length} sockets`);
 });
 
 test("the next retry can be forced; a stopped one never retries", () => {

@@ -4,6 +4,7 @@
 
 import { beginsFiring, isOpen, isOver } from "../lib/alerts/attention.js";
 import { incidentId } from "../lib/alerts/incidents.js";
+import { Pushed } from "./pushed.js";
 
 /** Alerts that are over kept in memory; the oldest are dropped first. Open alerts are never dropped. */
 const OVER_KEPT = 400;
@@ -13,6 +14,7 @@ export class AlertStore {
   #alerts = new Map();
   /** @type {Set<(fired: Alert | null) => void>} */
   #listeners = new Set();
+  #pushed = new Pushed();
   loaded = false;
 
   /** @param {{ alerts: () => Promise<{ items: Alert[] }> }} api */
@@ -22,13 +24,17 @@ export class AlertStore {
 
   /**
    * Load all alerts. Open alerts missing from the response are removed. Older alerts that are over and were
-   * loaded with their run are kept, because the response never includes them.
+   * loaded with their run are kept, because the response never includes them. What the socket brought since
+   * the request began is newer than the response.
    */
   async load() {
+    const asked = this.now();
     const { items } = await this.api.alerts();
-    const fired = this.loaded ? items.find((alert) => this.#isNew(alert)) : undefined;
-    const past = [...this.#alerts.values()].filter(isOver);
-    this.#alerts = new Map([...past, ...items].map((alert) => [alert.id, alert]));
+    const older = items.filter((alert) => !this.#pushed.since(alert.id, asked));
+    const fired = this.loaded ? older.find((alert) => this.#isNew(alert)) : undefined;
+    const newer = this.all().filter((alert) => this.#pushed.since(alert.id, asked));
+    const past = this.all().filter(isOver);
+    this.#alerts = new Map([...past, ...older, ...newer].map((alert) => [alert.id, alert]));
     this.#bound();
     this.loaded = true;
     this.#notify(fired ?? null);
@@ -37,19 +43,26 @@ export class AlertStore {
   /** @param {Alert} alert its current state */
   take(alert) {
     const fired = this.#isNew(alert) ? alert : null;
+    this.#pushed.add(alert.id);
     this.#alerts.delete(alert.id);
     this.#alerts.set(alert.id, alert);
     this.#bound();
     this.#notify(fired);
   }
 
+  /** @returns {number} the moment before a request, for `learn` */
+  now() {
+    return this.#pushed.now();
+  }
+
   /**
    * Add alerts that were loaded with their run. They are not new, so there is no sound.
    *
    * @param {Alert[]} alerts
+   * @param {number} moment before the request: what the socket brought since then is newer
    */
-  learn(alerts) {
-    for (const alert of alerts) this.#alerts.set(alert.id, alert);
+  learn(alerts, moment) {
+    for (const alert of alerts) if (!this.#pushed.since(alert.id, moment)) this.#alerts.set(alert.id, alert);
     this.#notify(null);
   }
 

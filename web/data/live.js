@@ -44,6 +44,7 @@ export class Live {
   #next = 1;
   #tries = 0;
   #opened = 0;
+  #greeted = false;
   #closed = false;
   /** @type {string | null} */
   #failing = null;
@@ -146,11 +147,16 @@ export class Live {
   /** @param {WebSocket} socket */
   #greet(socket) {
     if (socket !== this.#socket) return;
-    this.#tries = 0;
-    this.#say({ online: true, received_ms: this.world.now(), retry_ms: null, refused: false });
-    const again = this.#opened++ > 0;
+    this.#greeted = false;
+    this.#say({ online: !this.state.refused, received_ms: this.world.now(), retry_ms: null });
     for (const id of this.#subscriptions.keys()) this.#ask(id);
-    if (again) this.#back();
+  }
+
+  /** The first message: only now has the server accepted the login. */
+  #welcomed() {
+    this.#greeted = true;
+    this.#tries = 0;
+    if (this.#opened++ > 0) this.#back();
   }
 
   /** Repeat requests, because those made during the outage may have failed. */
@@ -177,8 +183,10 @@ export class Live {
       online: true,
       received_ms: this.world.now(),
       retry_ms: null,
+      refused: false,
       ...(frame.type === "heartbeat" ? { lag_ms: frame.lag_ms ?? null } : {}),
     });
+    if (!this.#greeted) this.#welcomed();
     if (frame.type === "heartbeat") {
       for (const listener of this.#beatListeners) listener(frame);
       this.#database(frame.failing ?? null);

@@ -40,6 +40,8 @@ export class RunData {
   #axis = null;
   /** When the details were last requested because the run has reported a new series, ms. */
   #askedAt = 0;
+  /** @type {Set<Partial<RunRow>>} what the socket brought since each request of the details */
+  #newer = new Set();
   #closed = false;
 
   /**
@@ -104,19 +106,23 @@ export class RunData {
     void this.refresh();
   }
 
-  /** Load what the socket doesn't carry: details and events. */
+  /** Load what the socket doesn't carry: details and events. Rows that it brings meanwhile are newer. */
   async refresh() {
+    const newer = /** @type {Partial<RunRow>} */ ({});
+    this.#newer.add(newer);
     try {
       const [run, { items }] = await Promise.all([this.api.run(this.id), this.api.events(this.id)]);
       if (this.#closed) return;
-      this.run = run;
+      this.run = { ...run, ...newer };
       this.events = items.filter(isListed).slice(-EVENTS_KEPT);
-      this.row = run;
-      this.#widen(run);
-      this.on.row(run);
-      this.on.details(run);
+      this.row = this.run;
+      this.#widen(this.run);
+      this.on.row(this.row);
+      this.on.details(this.run);
     } catch (error) {
       if (!this.#closed) this.on.failed(/** @type {Error} */ (error));
+    } finally {
+      this.#newer.delete(newer);
     }
   }
 
@@ -260,6 +266,7 @@ export class RunData {
 
   /** @param {RunRow} row */
   #apply(row) {
+    for (const each of this.#newer) Object.assign(each, row);
     this.row = { .../** @type {RunRow} */ (this.row), ...row };
     this.on.row(this.row);
   }

@@ -159,9 +159,12 @@ class Inbox {
   async #load() {
     try {
       const { alerts, alerting, marks } = this.app;
+      const asked = alerts.now();
       await Promise.all([
         alerts.loaded ? null : alerts.load(),
-        alerting.alerts({ state: "ended,resolved", limit: PAST }).then(({ items }) => alerts.learn(items)),
+        alerting
+          .alerts({ state: "ended,resolved", limit: PAST })
+          .then(({ items }) => alerts.learn(items, asked)),
         marks.load(),
       ]);
       this.#error = null;
@@ -180,8 +183,10 @@ class Inbox {
   async #ask(id) {
     if (this.#asked.has(id)) return;
     this.#asked.add(id);
+    const { alerts, alerting } = this.app;
+    const asked = alerts.now();
     try {
-      this.app.alerts.learn([await this.app.alerting.alert(id)]);
+      alerts.learn([await alerting.alert(id)], asked);
     } catch {
       /* deleted: the list shows what exists */
     }

@@ -21,6 +21,7 @@ import { FleetTable } from "../components/runs/fleettable.js";
 import { ViewMenu } from "../components/runs/viewmenu.js";
 import { showUndo } from "../components/undo.js";
 import { Configs } from "../data/configs.js";
+import { FleetRows } from "../data/fleetrows.js";
 import { readPins, writePins } from "../data/pins.js";
 import { RunMetrics } from "../data/runmetrics.js";
 import { SavedViews } from "../data/savedviews.js";
@@ -49,8 +50,7 @@ const SPARKS_MS = 5_000;
 /** @typedef {import("../lib/views/fleetview.js").FleetView} FleetView */
 
 class Fleet {
-  /** @type {Map<string, RunRow>} */
-  #runs = new Map();
+  #rows = new FleetRows();
   /** @type {Set<string> | null} names of all series, once the filter or the column chooser needs them */
   #names = null;
   #loaded = false;
@@ -73,7 +73,7 @@ class Fleet {
     this.viewMenu = new ViewMenu({
       views: this.views,
       now: () => this.view,
-      projects: () => [...new Set([...this.#runs.values()].map((row) => row.project))],
+      projects: () => [...new Set([...this.#rows.byId.values()].map((row) => row.project))],
       may: app.session.scope !== "read",
       apply: (view) => this.set({ ...view, standard: false }),
       standard: () => this.set({ ...readFleet("?view=standard"), picked: this.view.picked }),
@@ -100,7 +100,7 @@ class Fleet {
         void this.#load();
       },
       changed: (row) => {
-        this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
+        this.#rows.change(row);
         this.#draw();
       },
     });
@@ -149,7 +149,7 @@ class Fleet {
   #saveTable() {
     const rows = this.table.items.flatMap((item) => ("row" in item ? [item.row.id] : []));
     const text = fleetCsv(
-      rows.flatMap((id) => this.#runs.get(id) ?? []),
+      rows.flatMap((id) => this.#rows.byId.get(id) ?? []),
       columnsOf(this.view.columns),
       (id, key) => this.configs.get(id, key),
     );
@@ -289,8 +289,8 @@ class Fleet {
    */
   #measured(found) {
     for (const [id, metrics] of found) {
-      const row = this.#runs.get(id);
-      if (row) this.#runs.set(id, { ...row, metrics: { ...row.metrics, ...metrics } });
+      const row = this.#rows.byId.get(id);
+      if (row) this.#rows.byId.set(id, { ...row, metrics: { ...row.metrics, ...metrics } });
     }
     if (this.view.sort.includes(":")) this.#shape = "";
     this.#drawSoon();
@@ -302,10 +302,11 @@ class Fleet {
   }
 
   async #load() {
+    const asked = this.#rows.now();
     try {
       const { items, now_ms } = await this.app.api.allRuns();
       this.app.clock.receive(now_ms);
-      this.#runs = new Map(items.map((row) => [row.id, { ...this.#runs.get(row.id), ...row }]));
+      this.#rows.answer(items, asked);
       this.#loaded = true;
       this.#draw();
       if (this.#needsConfigs()) void this.#askConfigs();
@@ -331,20 +332,19 @@ class Fleet {
    * @param {string[]} ids
    */
   async #sparks(ids) {
+    const asked = this.#rows.now();
     try {
       const { items } = await this.app.api.rowsOf(ids);
-      for (const row of items) {
-        this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
-        this.#sparked.set(row.id, row.last_seen_ms);
-      }
-      this.table.refresh(this.#runs);
+      this.#rows.sparks(items, asked);
+      for (const row of items) this.#sparked.set(row.id, row.last_seen_ms);
+      this.table.refresh(this.#rows.byId);
     } catch {
       /* they are requested again at the next scroll */
     }
   }
 
   async #askConfigs() {
-    if (!(await this.configs.load([...this.#runs.keys()]))) return;
+    if (!(await this.configs.load([...this.#rows.byId.keys()]))) return;
     this.table.forget();
     this.#shape = "";
     this.#draw();
@@ -353,12 +353,8 @@ class Fleet {
   /** @param {{ items: RunRow[], removed: string[], now_ms: number }} frame */
   #receive(frame) {
     this.app.clock.receive(frame.now_ms);
-    // These rows have no sparklines and keep their previous ones.
-    for (const row of frame.items ?? []) this.#runs.set(row.id, { ...this.#runs.get(row.id), ...row });
-    for (const id of frame.removed ?? []) {
-      this.#runs.delete(id);
-      this.#sparked.delete(id);
-    }
+    this.#rows.receive(frame);
+    for (const id of frame.removed ?? []) this.#sparked.delete(id);
     this.#loaded = true;
     this.metrics.touch((frame.items ?? []).map(({ id }) => id));
     if (this.#needsConfigs()) void this.#askConfigs();
@@ -371,7 +367,7 @@ class Fleet {
   }
 
   #draw() {
-    const every = [...this.#runs.values()];
+    const every = [...this.#rows.byId.values()];
     const empty = !every.length && this.#loaded;
     if (empty) {
       return void (
@@ -391,7 +387,7 @@ class Fleet {
     this.table.node.hidden = !shown.length;
     if (this.#loaded) this.bar.show(all, shown, away, this.#isLoading(all));
     this.#arrange(shown);
-    this.table.refresh(this.#runs);
+    this.table.refresh(this.#rows.byId);
   }
 
   /**
@@ -445,7 +441,7 @@ class Fleet {
   #key(event) {
     if (event.key === "Escape" && this.view.kiosk) return this.set({ kiosk: false });
     if (!isShortcut(event)) return;
-    const row = this.#runs.get(
+    const row = this.#rows.byId.get(
       /** @type {HTMLElement | null} */ (document.activeElement?.closest("[data-run]"))?.dataset.run ?? "",
     );
     if (event.key === "/") this.bar.input.focus();

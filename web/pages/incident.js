@@ -107,6 +107,7 @@ class IncidentPage {
   }
 
   async #load() {
+    const asked = this.app.alerts.now();
     try {
       const found = await this.app.alerting.incident(this.id);
       if (this.#closed) return;
@@ -115,7 +116,7 @@ class IncidentPage {
       this.resume.put(incident, found.resume);
       void this.similar.load(this.id);
       void this.remedies.load(this.id);
-      this.app.alerts.learn(found.alerts);
+      this.app.alerts.learn(found.alerts, asked);
     } catch (error) {
       if (!this.#closed && !this.#incident()) this.#failed(error);
     }

@@ -228,9 +228,10 @@ class RunPage {
     const details = this.data.refresh().then(() => {
       if (!this.closed) this.charts.look();
     });
+    const asked = this.app.alerts.now();
     const alerts = this.app.alerting
       .alerts({ run: this.id })
-      .then(({ items }) => this.app.alerts.learn(items))
+      .then(({ items }) => this.app.alerts.learn(items, asked))
       .catch(() => {});
     await Promise.all([details, alerts]);
     clearTimeout(shown);
