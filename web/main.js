@@ -46,7 +46,7 @@ function titles(alerts) {
     const { firing } = badgeCounts(incidentsOf(alerts.all()), () => false);
     document.title = tabTitle(page, firing);
     const now = icon?.getAttribute("href") ?? "";
-    const shape = now.replace(/[^/]*$/, firing ? "icon-firing.svg" : "icon.svg");
+    const shape = now.slice(0, now.lastIndexOf("/") + 1) + (firing ? "icon-firing.svg" : "icon.svg");
     if (now !== shape) icon?.setAttribute("href", shape); // each change is a request
     setBadge(firing);
   };
