@@ -123,7 +123,8 @@ def _argparse_section(path: str, parser: argparse.ArgumentParser) -> str:
         name = ", ".join(action.option_strings) if action.option_strings else str(shown)
         if action.option_strings and action.nargs != 0:
             name += f" {shown}"
-        default = "" if action.default in (None, False) else f" [default: {action.default}]"
+        is_clear = action.default in (None, False, "") or "default:" in (action.help or "")
+        default = "" if is_clear else f" [default: {action.default}]"
         rows.append((code(name), (action.help or "-") + default))
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     description = inspect.cleandoc(parser.description or "")

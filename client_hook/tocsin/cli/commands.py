@@ -124,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
 def diagnose(options: argparse.Namespace) -> int:
     """Find out what went wrong in training logs, or in a folder of runs, without a server.
 
-    It runs tocsin-server diagnose, which has the rules: `pip install tocsin-server`.
+    It runs tocsin-server diagnose. Install that with `pip install tocsin-server`.
     """
     from importlib.util import find_spec
 
@@ -141,7 +141,7 @@ def diagnose(options: argparse.Namespace) -> int:
 def mcp(options: argparse.Namespace) -> int:
     """Answer a coding agent over standard input and output (Model Context Protocol).
 
-    Agents start it themselves. It needs `pip install 'tocsin[mcp]'`.
+    Agents start it themselves. Install it with `pip install 'tocsin[mcp]'`.
     """
     try:
         from ..mcp.stdio import serve
@@ -194,12 +194,12 @@ def _parser() -> Parser:
     examined.add_argument(
         "--project",
         default=os.environ.get("TOCSIN_PROJECT", "").strip() or "doctor",
-        help="project that the token must be valid for; default: TOCSIN_PROJECT, else doctor",
+        help="project that the token must be valid for; default: TOCSIN_PROJECT, else a project named doctor",
     )
     examined.add_argument(
         "--spool-dir", type=Path, help="directory of buffered records; default: TOCSIN_SPOOL_DIR"
     )
-    listed = _command(commands, "checkpoints", checkpoints)
+    listed = _command(commands, "checkpoints", checkpoints, login=True)
     listed.add_argument("run", metavar="RUN", help="id or name of the run")
     listed.add_argument(
         "--before", type=int, metavar="STEP", help="only checkpoints before this step are good"
@@ -218,7 +218,7 @@ def _parser() -> Parser:
     )
     diagnosed.add_argument("--full", action="store_true", help="show every alert and list")
     add_json(diagnosed, "{files}, as tocsin-server diagnose does")
-    _command(commands, "mcp", mcp)
+    _command(commands, "mcp", mcp, login=True)
     ran = _command(commands, "run", run)
     ran.add_argument("--project", help="project of the run; default: the name of the script's repository")
     ran.add_argument("--name", help="the run's name; default: the script's")

@@ -111,7 +111,7 @@ def _text_of(line: ConsoleLine) -> str:
 
 def add_command(runs: Commands) -> None:
     """Add the command to the parser."""
-    parser = command(runs, "logs", runs_logs)
+    parser = command(runs, "logs", runs_logs, login=True)
     add_json(parser, "an array of lines; with --follow, one JSON object per line")
     parser.add_argument("run", metavar="RUN", help="id or name of the run")
     parser.add_argument("-f", "--follow", action="store_true", help="print new lines until the run ends")

@@ -50,14 +50,25 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield from action.option_strings
 
 
-def command(commands: Commands, name: str, run: Run, *, server: bool = True) -> Parser:
-    """Add a command. With ``server``, it has the options that choose a server."""
-    parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+def command(commands: Commands, name: str, run: Run, *, server: bool = True, login: bool = False) -> Parser:
+    """Add a command. The list of commands shows the first sentence of its docstring.
+
+    Args:
+        commands: The list.
+        name: Its name.
+        run: What it does.
+        server: Whether it has the options that choose a server.
+        login: Whether it uses what ``tocsin login`` stored if neither options nor environment choose one.
+    """
+    text = run.__doc__ or ""
+    first = " ".join(text.split()).partition(". ")[0].removesuffix(".")
+    parser = commands.add_parser(name, help=f"{first}.", description=text)
     if server:
-        parser.add_argument("--url", help="address of the server; default: TOCSIN_URL")
+        otherwise = ", else what tocsin login stored" if login else ""
+        parser.add_argument("--url", help=f"address of the server; default: TOCSIN_URL{otherwise}")
         parser.add_argument(
             "--token",
-            help="token of the server; default: TOCSIN_TOKEN, which is safer: other users can see options",
+            help=f"token, which other users of this machine can see; default: TOCSIN_TOKEN{otherwise}",
         )
     parser.set_defaults(command=run)
     return parser

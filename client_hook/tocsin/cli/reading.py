@@ -33,7 +33,7 @@ VITAL = ("loss", "grad_norm", "scale", "lr")
 
 @asking
 def runs_list(api: Api, options: argparse.Namespace) -> int:
-    """List runs, newest first. FILTER is the language of the runs page: state:running lr>1e-4 -tag:debug."""
+    """List runs, newest first. FILTER is as on the fleet page: state:running lr>1e-4 -tag:debug."""
     from ..read.text import number
     from .output import print_json, print_table
 
@@ -330,7 +330,7 @@ def _group(commands: Commands, name: str, text: str) -> Commands:
 
 
 def _command(commands: Commands, name: str, run: Any, fields: str) -> argparse.ArgumentParser:
-    parser = command(commands, name, run)
+    parser = command(commands, name, run, login=True)
     add_json(parser, fields)
     return parser
 

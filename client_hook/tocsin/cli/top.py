@@ -22,7 +22,7 @@ LOOK_S = 1.0
 def top(options: argparse.Namespace) -> int:
     """Show runs, live charts and incidents in this terminal, and acknowledge incidents.
 
-    It needs `pip install 'tocsin[terminal]'`. FILTER is the language of the runs page.
+    Install it with `pip install 'tocsin[terminal]'`. FILTER is as on the fleet page.
     """
     from ..read import ApiError
 
@@ -36,8 +36,8 @@ def top(options: argparse.Namespace) -> int:
         return 2
     if not _can_draw(sys.stderr.encoding):
         print(
-            f"tocsin: `tocsin top` draws with characters that {sys.stderr.encoding} lacks. In one with "
-            "UTF-8, start it as `LC_ALL=C.UTF-8 tocsin top`; otherwise, use `tocsin runs list`.",
+            f"tocsin: `tocsin top` draws with characters that {sys.stderr.encoding} lacks. If your terminal "
+            "supports UTF-8, start it as `LC_ALL=C.UTF-8 tocsin top`; otherwise, use `tocsin runs list`.",
             file=sys.stderr,
         )
         return 2
@@ -78,6 +78,6 @@ def _end_with_terminal() -> None:
 
 def add_commands(commands: Commands) -> None:
     """Add the command to the parser."""
-    parser = command(commands, "top", top)
+    parser = command(commands, "top", top, login=True)
     parser.add_argument("filter", nargs="*", metavar="FILTER", help="filter terms; all must match")
     parser.add_argument("--project", help="only runs of this project")

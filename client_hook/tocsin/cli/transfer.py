@@ -256,7 +256,7 @@ def add_commands(commands: Commands) -> None:
     )
     add_json(synced, RESULTS)
     followed = command(commands, "tail", tail)
-    followed.add_argument("file", type=Path, metavar="FILE")
+    followed.add_argument("file", type=Path, metavar="FILE", help="the log; it may not exist yet")
     followed.add_argument("--project", help="project of the run; default: the folder's name")
     followed.add_argument("--name", help="the run's name; default: the file's")
     followed.add_argument("--run", metavar="ID", help="continue this run as a new attempt")
@@ -264,11 +264,13 @@ def add_commands(commands: Commands) -> None:
         "--idle-exit", type=float, metavar="SECONDS", help="exit after this time without new lines"
     )
     add_json(followed, "at the end, {path, project, name, format, records, undelivered}")
-    exported = command(commands, "export", export)
-    exported.add_argument("dir", type=Path, metavar="DIR", help="a folder; it is created")
+    exported = command(commands, "export", export, login=True)
+    exported.add_argument(
+        "dir", type=Path, metavar="DIR", help="the folder; it is created if it does not exist"
+    )
     exported.add_argument("--project", help="only runs of this project")
     exported.add_argument(
-        "--filter", default="", help="only runs that match, as on the page of runs: 'tag:fp16 config.lr>1e-4'"
+        "--filter", default="", help="only runs that match, as on the fleet page: 'tag:fp16 config.lr>1e-4'"
     )
     add_json(exported, "{views, runs}; runs is an array of {id, name, path, written}")
     imported = command(commands, "import", import_)

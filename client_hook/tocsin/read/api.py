@@ -119,7 +119,7 @@ class Api(Connected):
         """Return the runs that match a filter, newest first.
 
         Args:
-            filter: As on the page of runs: ``project:deblur state:running config.lr>1e-4 -tag:debug``.
+            filter: As on the fleet page: ``project:deblur state:running config.lr>1e-4 -tag:debug``.
             project: Only this project.
         """
         return Pages(lambda: self._stream(self._ask.runs(filter, project)))
