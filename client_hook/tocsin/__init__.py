@@ -313,8 +313,9 @@ def last_good_checkpoint(
     Args:
         run: The run's id, or its name if only one run has it.
         before: Only checkpoints before this step.
-        url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
-        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.
+        url: Address of the server; default: ``TOCSIN_URL``, else that of ``tocsin login``, else
+            ``http://127.0.0.1:8321``.
+        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``, else that of ``tocsin login``.
 
     Raises:
         LookupError: There is no such run.

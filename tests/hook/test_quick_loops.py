@@ -177,7 +177,7 @@ def test_the_terminal_the_page_and_the_end_say_what_was_dropped(
     trainer.sender.close()
     (reported,) = [event for event in server.only.events if event.kind == "dropped"]
     assert reported.data["records"] == dropped == 8 * ROOM + 21 - len(server.only.seqs)
-    assert "there is no spool on disk" in reported.data["reason"]
+    assert "there is no offline buffer on disk" in reported.data["reason"]
     messages = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
     assert [text.partition(":")[2].split()[:2] for text in messages] == [
         ["records", "are"],

@@ -56,7 +56,7 @@ class Media:
 
 
 class Text(Media):
-    """A text, such as a generated sample; longer ones are cut."""
+    """A text, such as a generated sample; its first 44 KiB are kept."""
 
     kind = "text"
 
@@ -121,7 +121,7 @@ class Histogram(Media):
 
 
 class Table(Media):
-    """Rows of numbers and texts; the first ``ROWS`` are kept."""
+    """Rows of numbers and texts; the first 1,000 are kept."""
 
     kind = "table"
 

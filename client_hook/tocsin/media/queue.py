@@ -82,7 +82,8 @@ class MediaQueue:
         try:
             content, facts = value.content(self._reporter.redact)
             if len(content) > CONTENT_BYTES:
-                self._reporter.warn(f'tocsin: "{name}" is not shown: it takes {len(content):,} bytes.')
+                limit = f"it has {len(content):,} bytes, more than {CONTENT_BYTES:,}"
+                self._reporter.warn(f'tocsin: "{name}" is not shown: {limit}. Make it smaller.')
                 return
             digest = hashlib.sha256(content).hexdigest()[:32]
             data = {

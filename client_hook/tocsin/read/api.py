@@ -95,8 +95,9 @@ class Api(Connected):
     Requests are repeated while the server is not available. An object may be used by several threads.
 
     Args:
-        url: Address of the server; default: ``TOCSIN_URL``, else ``http://127.0.0.1:8321``.
-        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``.
+        url: Address of the server; default: ``TOCSIN_URL``, else that of ``tocsin login``, else
+            ``http://127.0.0.1:8321``.
+        token: A token with the scope ``read``; default: ``TOCSIN_TOKEN``, else that of ``tocsin login``.
         timeout: Seconds without a byte from the server after which a request has failed.
         retries: How often a request is repeated while the server is not available.
 

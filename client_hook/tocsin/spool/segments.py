@@ -171,7 +171,7 @@ class Spool:
 
     def _refuse(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or error
-        self.error = f"spool {self.path or self._root}: {reason}"
+        self.error = f"offline buffer {self.path or self._root}: {reason}"
         self._retry_at = self._clock() + RETRY_S
 
     def load(self, block: int) -> bytes:
@@ -282,7 +282,7 @@ def read_header(path: Path) -> Header:
     """
     header = _headers.decode((path / "header").read_bytes())
     if header.format != FORMAT:
-        raise ValueError(f"spool {path}: expected format {FORMAT}, got {header.format}")
+        raise ValueError(f"offline buffer {path}: expected format {FORMAT}, got {header.format}")
     return header
 
 

@@ -421,7 +421,7 @@ class Sender:
         if path is not None and self._shared is not None and self._shared.path.parent != path:
             log_file.link(self._shared.path, path)
         if lost:
-            reason = f"the spool {old} was deleted"
+            reason = f"the offline buffer {old} was deleted"
             data = {"records": lost, "events": 0, "reason": reason}
             self._outbox.put_event("dropped", time.time_ns(), None, data)
             text = "tocsin: %s lost: %s. Training continues. Set TOCSIN_SPOOL_DIR to a directory that stays."

@@ -174,7 +174,7 @@ class Session:
     def overdue(self, now: float) -> str | None:
         """Return why the connection timed out, or None."""
         if self.phase is Phase.HANDSHAKE and now >= self._deadline:
-            return f"the server sent no welcome within {WELCOME_S:g} s"
+            return f"the server did not answer the handshake within {WELCOME_S:g} s"
         if self.phase is Phase.STREAMING and now - self._received_at >= SILENCE_S:
             return f"the server sent nothing for {SILENCE_S:g} s"
         return None

@@ -9,16 +9,16 @@ from ..spool.segments import Spool
 def why_full(spool: Spool | None) -> str:
     """Return why the queue has no room for another record."""
     if spool is None:
-        return "the server does not accept them and there is no spool on disk"
+        return "the server does not accept them and there is no offline buffer on disk"
     if spool.error is not None:
-        return f"the server does not accept them and the spool cannot be written ({spool.error})"
-    return f"the queue is full and the spool {spool.path or 'on disk'} is too slow"
+        return f"the server does not accept them and the offline buffer cannot be written ({spool.error})"
+    return f"the queue is full and the offline buffer {spool.path or 'on disk'} is too slow"
 
 
 def where_records_are(spool: Spool | None) -> str:
     """Return where the records of a training are that sends nothing more, and how to send them."""
     if spool is None or spool.path is None:
-        return "Training continues. Its records are lost: there is no spool on disk to keep them."
+        return "Training continues. Its records are lost: there is no offline buffer on disk to keep them."
     kept = f"Its records are kept in {spool.path}; after it ends, `tocsin sync` delivers them."
     return f"Training continues. {kept}"
 
@@ -34,7 +34,7 @@ def what_is_left(left: int, lost: int, spool: Spool | None, reason: str) -> str:
     """
     text = f"{_last(left)} and the end of this run were not delivered ({reason})"
     if spool is None or spool.path is None:
-        return f"{text}. They are lost: there is no spool on disk to keep them."
+        return f"{text}. They are lost: there is no offline buffer on disk to keep them."
     later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
     if lost:
         return (
