@@ -20,7 +20,7 @@ MOST_RUNS, MOST_FIRINGS = 20, 20
 class DiagnoseLog(Arguments):
     """Find out what is wrong in a pasted training log of any known format (key=value lines, JSON Lines, CSV,
     Hugging Face, Lightning, Keras, timm, nanoGPT and others): since which step, the likely cause and the
-    first action. Nothing is stored. At most 500000 characters: paste the part around the problem and some
+    first action. Nothing is stored. At most 500,000 characters: paste the part around the problem and a few
     hundred healthy lines before it, with the header of a CSV file.
     """
 
@@ -55,8 +55,8 @@ async def diagnose_log(api: Api, wanted: DiagnoseLog) -> list[str]:
     """Return the report about a log."""
     if len(wanted.text) > MOST_LOG_CHARACTERS:
         return [
-            f"The log has {len(wanted.text)} characters. At most {MOST_LOG_CHARACTERS} are accepted: paste "
-            "the part around the problem, or run `tocsin diagnose FILE` where it is."
+            f"The log has {len(wanted.text):,} characters. At most {MOST_LOG_CHARACTERS:,} are accepted: "
+            "paste the part around the problem, or run `tocsin diagnose FILE` on its machine."
         ]
     body = {"text": wanted.text, "name": wanted.file_name[:200]}
     found = await api.post("/diagnose", body)

@@ -183,7 +183,7 @@ async def acknowledge(api: Api, wanted: Acknowledge) -> list[str]:
         if error.status != 404:
             raise
     else:
-        return [f"{_heading(found)}", f"Acknowledged all {counted(found['count'], 'alert')} of the incident."]
+        return [f"{_heading(found)}", f"Acknowledged the incident, with {counted(found['count'], 'alert')}."]
     try:
         marks = await api.post(f"/alerts/{named(wanted.id)}/ack", body)
     except ApiError as error:

@@ -25,9 +25,9 @@ class ReadSeries(Arguments):
     """
 
     run: Run
-    series: Annotated[list[str], Meta(min_length=1, max_length=MOST_NAMES)] = field(
-        default_factory=lambda: ["loss"]
-    )
+    series: Annotated[
+        list[str], Meta(min_length=1, max_length=MOST_NAMES, description="Names; default: loss.")
+    ] = field(default_factory=lambda: ["loss"])
     first_step: Annotated[int | None, Meta(description="Default: the first step of the run.")] = None
     last_step: Annotated[int | None, Meta(description="Default: the newest step.")] = None
     points: Annotated[int, Meta(ge=1, description="Rows of each series that you want.")] = FEWEST_ROWS

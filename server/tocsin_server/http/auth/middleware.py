@@ -170,7 +170,7 @@ def _answer(path: str, problem: Problem) -> Response:
     if path != MCP or problem.status != 413:
         return problem_response(problem)
     advice = (
-        "Send only the last lines of the log up to the problem, or run `tocsin diagnose FILE` where it is."
+        "Send only the last lines of the log up to the problem, or run `tocsin diagnose FILE` on its machine."
     )
     error = {"code": INVALID_REQUEST, "message": f"{problem.detail} {advice}"}
     return ExactJSON({"jsonrpc": "2.0", "id": None, "error": error}, problem.status)

@@ -220,7 +220,7 @@ def test_a_pasted_log_is_diagnosed(agent: Agent) -> None:
 
 def test_a_huge_log_is_rejected_with_advice(agent: Agent) -> None:
     text = agent.call("diagnose_log", text="step=1 loss=2.0\n" * 40_000)
-    assert "At most 500000 are accepted: paste the part around the problem" in text
+    assert "At most 500,000 are accepted: paste the part around the problem" in text
 
 
 def test_what_is_no_log_is_an_error(agent: Agent) -> None:

@@ -59,7 +59,7 @@ def test_an_agent_reads_and_acknowledges(server: Any, trainer: Callable[..., Any
     assert "since step 20" in explained
     assert "\n19,1\n20,NaN\n" in values
     assert compared.count("last NaN at step 29, min 1 at step 0") == 2
-    assert "Acknowledged all 2 alerts of the incident." in acknowledged
+    assert "Acknowledged the incident, with 2 alerts." in acknowledged
 
 
 def test_a_reader_has_no_tool_that_writes_and_gets_the_reason(
