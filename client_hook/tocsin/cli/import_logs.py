@@ -271,7 +271,9 @@ def _described(source: Source, run: LogRun, run_id: str) -> str:
     left = f", {counted(run.other_ranks, 'record')} of other ranks skipped" if run.other_ranks else ""
     if counts.unread:
         first = counts.first_unread[0]
-        left += f", {counted(counts.unread, 'line')} could not be read (first: {first.line}, {first.why})"
+        left += (
+            f", {counted(counts.unread, 'line')} could not be read (first: line {first.line}, {first.why})"
+        )
     left += f", stopped early: {source.broken}" if source.broken else ""
     return f"{source.path}: {source.kind}, {what}{left}, run {run_id}"
 

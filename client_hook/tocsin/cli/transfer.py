@@ -37,7 +37,8 @@ def sync(options: argparse.Namespace) -> int:
 
     root, outcomes = options.dir or default_dir(), []
     if options.dir is not None and not root.is_dir():
-        print(f"tocsin: There is no folder {root}.", file=sys.stderr)
+        hint = "Leave it out to use the directory in which this machine buffers records."
+        print(f"tocsin: There is no folder {root}. {hint}", file=sys.stderr)
         return 2
     url = options.url or os.environ.get("TOCSIN_URL") or None
     token = chosen_token(options.token or None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tocsin.core.values import counted
 from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 from tocsin_server.core.errors import TocsinError
 
@@ -22,16 +23,18 @@ SHOWN = 40
 
 def backtest(
     rule: Annotated[str, typer.Argument(help="The id of a built-in rule, such as loss-spike.")],
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Logs to check.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Log files.")] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting that differs from its default."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A setting that differs from its default. Repeatable."
+        ),
     ] = None,
-    runs: Annotated[list[str] | None, typer.Option("--run", help="A stored run, by id or name.")] = None,
+    runs: Annotated[
+        list[str] | None, typer.Option("--run", help="A stored run, by id or name. Repeatable.")
+    ] = None,
     project: Annotated[str | None, typer.Option("--project", help="All stored runs of this project.")] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as described in docs/how-to/backtest.md.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -87,13 +90,14 @@ def _text(reported: dict[str, Any], tested: list[Tested]) -> Iterator[str]:
     settings = ", ".join(f"{name}={value}" for name, value in reported["settings"].items())
     yield f"{reported['rule']} with {settings}"
     counts = f"{reported['steps']} steps, {reported['healthy_steps']} healthy"
-    yield f"{reported['firings']} firings in {len(tested)} runs, {counts}"
+    yield f"{counted(reported['firings'], 'firing')} in {counted(len(tested), 'run')}, {counts}"
     for severity, rate in rates.items():
         shown = "-" if rate is None else f"{rate:.3g}"
         yield f"  {severity} and above, alerts per 1000 healthy steps: {shown}"
     for run in tested:
         yield ""
-        yield f"{run.run}: {run.steps} steps, {run.healthy_steps} healthy, {len(run.firings)} firings"
+        fired = counted(len(run.firings), "firing")
+        yield f"{run.run}: {run.steps} steps, {run.healthy_steps} healthy, {fired}"
         if run.cut:
             yield f"  Note: {run.cut}."
         for firing in run.firings[:SHOWN]:

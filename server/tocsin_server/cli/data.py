@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.progress import BYTES, progress
+from tocsin.core.values import counted
 from tocsin_server.cli.options import AsJson, Config, DatabaseUrl, DataDir, print_json, settings_of, who
 from tocsin_server.core.errors import TocsinError
 from tocsin_server.core.settings import Settings
@@ -147,7 +148,7 @@ def delete(
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
         found = chosen(database, run, project)
-        subject = run or f"project {project}: {len(found)} runs"
+        subject = run or f"project {project}: {counted(len(found), 'run')}"
         _confirm(f"Delete {subject} with all records? This cannot be undone.", yes)
         now_ns = time.time_ns()
         if project is not None:
@@ -188,10 +189,11 @@ def prune(
         for run in [] if as_json else old:
             day = time.strftime("%Y-%m-%d", time.localtime(last_word_ns(run) / 1e9))
             typer.echo(f"{run.id}  {day}  {run.state.value:<9} {run.project}/{run.name}")
-        typer.echo(f"{len(old)} runs {'would be' if dry_run else 'are'} deleted.", err=as_json)
-        if old and not dry_run:
-            ids = [run.id for run in old]
-            delete_marked(settings, database, partial(mark_runs, run_ids=ids, now_ns=now_ns, actor=who()))
+        if dry_run or not old:
+            typer.echo(f"{counted(len(old), 'run')} to delete.", err=as_json)
+        else:
+            mark = partial(mark_runs, run_ids=[run.id for run in old], now_ns=now_ns, actor=who())
+            delete_marked(settings, database, mark, err=as_json)
 
 
 def backup(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from tocsin.core.values import counted
 from tocsin_server.cli.database import url_of
 from tocsin_server.cli.options import who
 from tocsin_server.core.errors import StartError, TocsinError
@@ -41,19 +42,30 @@ def mark_project(connection: Connection, name: str, now_ns: int) -> list[str]:
     return deletion_jobs.mark_project(connection, name, now_ns, who()) or []
 
 
-def delete_marked(settings: Settings, database: Database, mark: Callable[[Connection], list[str]]) -> None:
-    """Mark runs as deleted and remove them; a running server removes them itself."""
+def delete_marked(
+    settings: Settings, database: Database, mark: Callable[[Connection], list[str]], *, err: bool = False
+) -> None:
+    """Mark runs as deleted and remove them; a running server removes them itself.
+
+    Args:
+        settings: Settings of the server.
+        database: Its database.
+        mark: Marks the runs and returns their ids.
+        err: Whether the result is printed to standard error, because standard output is JSON.
+    """
     with alone(settings) as free:
         transact = transacting(database, free)
         marked = transact(mark)
         if not free and (database.dialect == "sqlite" or taken(database, marked)):
-            typer.echo(f"{len(marked)} runs are deleted; the running server removes their rows.")
+            typer.echo(
+                f"Deleted {counted(len(marked), 'run')}; the running server removes their rows.", err=err
+            )
             return
         deletion_jobs.finish(transact, marked)
         vacuum.vacuum(database)
-        typer.echo(f"{len(marked)} runs are deleted.")
+        typer.echo(f"Deleted {counted(len(marked), 'run')}.", err=err)
         if database.dialect == "postgresql":
-            typer.echo("Autovacuum frees their space for new rows; `VACUUM` does so immediately.")
+            typer.echo("Autovacuum frees their space for new rows; `VACUUM` does so immediately.", err=err)
 
 
 @contextmanager

@@ -41,13 +41,11 @@ def diagnose(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...",
+            metavar="PATH",
             help="Logs of any known format, folders, or wandb://ENTITY/PROJECT; - is standard input.",
         ),
     ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as described in docs/reference/log-formats.md.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Print every alert and list in full.")] = False,
     fail_on: Annotated[
         FailOn | None,
@@ -59,8 +57,8 @@ def diagnose(
     A folder is searched for the runs of every known tracker and log. Of a folder or a project of W&B, the
     runs with problems are listed, and the three worst are explained (all with --full).
 
-    No server is needed. The exit status is 0 if all files were read, or 1 with --fail-on and such a finding;
-    2 if a file could not be read.
+    No server is needed. The exit status is 0 if all files were read, 1 if --fail-on found an alert, 2 if a
+    file could not be read.
     """
     from tocsin_server.core import exact_json
     from tocsin_server.core.models import Severity

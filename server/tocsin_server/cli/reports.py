@@ -11,7 +11,7 @@ from tocsin_server.cli.options import Config, DatabaseUrl, DataDir, settings_of
 
 
 def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Ids or names; several are compared.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="Ids or names; several are compared.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The file. By default named after the run.")
     ] = None,

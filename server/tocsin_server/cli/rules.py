@@ -109,10 +109,10 @@ def _tell(document: Document, changes: list[Difference], dry_run: bool) -> None:
     held = len(document.rules) + len(document.tunings)
     touched = sum(change.action != "delete" for change in changes)
     if not changes:
-        typer.echo(f"Nothing to change: {held} of {document.source} are up to date.")
+        typer.echo(f"Nothing to change: {document.source} is up to date.")
         return
     word = "would change" if dry_run else "changed"
-    typer.echo(f"{len(changes)} {word}, {held - touched} of {document.source} are unchanged.")
+    typer.echo(f"{len(changes)} {word}, {held - touched} unchanged in {document.source}.")
 
 
 def _applied_over_http(url: str, body: dict[str, Any], dry_run: bool) -> list[Difference]:

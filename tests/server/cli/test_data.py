@@ -56,7 +56,7 @@ def test_a_project_is_exported_deleted_and_imported(tocsin: Run, url: URL, tmp_p
     out = str(tmp_path / "out")
     done = tocsin("export", "--project", "deblur", "--out", out, *at)
     assert done.stderr.count("4142 records, 2 events, 2 alerts") == 2
-    assert "2 runs are deleted" in tocsin("delete", "--project", "deblur", "--yes", *at).stdout
+    assert "Deleted 2 runs." in tocsin("delete", "--project", "deblur", "--yes", *at).stdout
     assert rows(url, "r1") == rows(url, "r2") == 0
     assert tocsin("import", out, *at).stdout.count("4142 records") == 2
     assert tocsin("import", out, *at).stdout.count("nothing to do") == 2
@@ -111,13 +111,13 @@ def test_a_backup_is_restored(tocsin: Run, whole: Path, tmp_path: Path) -> None:
 
 def test_prune_reports_first_and_then_deletes(tocsin: Run, whole: Path, tmp_path: Path) -> None:
     """Only runs past their retention; without a retention none."""
-    assert "0 runs are deleted" in tocsin("prune").stdout
+    assert "0 runs to delete." in tocsin("prune").stdout
     (tmp_path / "tocsin.toml").write_text("retention_days = 30\n[retention_projects]\nkept = 0\n")
     done = tocsin("prune", "--dry-run")
     assert "r1" in done.stdout
-    assert "1 runs would be deleted" in done.stdout
+    assert "1 run to delete." in done.stdout
     assert rows(f"sqlite:///{whole}", "r1") > 0
-    assert "1 runs are deleted" in tocsin("prune").stdout
+    assert "Deleted 1 run." in tocsin("prune").stdout
     assert rows(f"sqlite:///{whole}", "r1") == 0
 
 
@@ -131,6 +131,7 @@ def test_data_commands_print_json(tocsin: Run, whole: Path, tmp_path: Path) -> N
     tocsin("export", "r1", "--out", "out")
     (again,) = json.loads(tocsin("import", "out", "--json").stdout)
     assert (again["run"], again["was_there"]) == ("r1", True)
+    assert json.loads(tocsin("prune", "--json").stdout)["dry_run"] is False
 
 
 def test_an_upgrade_is_rehearsed(tocsin: Run, tmp_path: Path) -> None:

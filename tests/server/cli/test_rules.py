@@ -27,9 +27,9 @@ def test_a_file_is_applied_once_and_shown_before(tocsin: Callable[..., Any], fil
     dry = tocsin("rules", "apply", str(file), "--dry-run").stdout
     assert "+ rule cli-mine" in dry
     assert "limit: 5.0" in dry
-    assert "1 would change, 0 of team are unchanged." in dry
+    assert "1 would change, 0 unchanged in team." in dry
     assert "1 changed" in tocsin("rules", "apply", str(file)).stdout
-    assert "Nothing to change: 1 of team" in tocsin("rules", "apply", str(file)).stdout
+    assert "Nothing to change: team is up to date." in tocsin("rules", "apply", str(file)).stdout
     file.write_text(FILE.replace("5.0", "6.0"))
     assert "limit: 5.0 -> 6.0" in tocsin("rules", "apply", str(file)).stdout
 
