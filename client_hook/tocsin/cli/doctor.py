@@ -109,7 +109,7 @@ def _tcp(target: Target) -> Check:
 def _start_advice(target: Target) -> str:
     port = "" if target.port == PORT else f" --port {target.port}"
     if target.host in LOOPBACK:
-        return f"Start a server here with `tocsin-server serve{port}`, or set TOCSIN_URL to that of another."
+        return f"Start a server here with `tocsin-server serve{port}`, or set TOCSIN_URL to another server."
     return f"Is the server running there, as `tocsin-server serve --host 0.0.0.0{port}`, and the port open?"
 
 

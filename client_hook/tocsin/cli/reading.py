@@ -144,7 +144,7 @@ def setting_lines(config: Mapping[str, Any], most: int | None) -> list[str]:
     known = [(name, value) for name, value in config.items() if most is None or value is not None]
     lines = [f"  {shown(name)} = {shown(value)}" for name, value in known[:most]]
     left = len(config) - len(lines)
-    return [*lines, f"  and {left} others: --json"] if left else lines
+    return [*lines, f"  and {left} more (--json has them)"] if left else lines
 
 
 def _incident_lines(incident: Incident) -> list[Line]:

@@ -78,7 +78,8 @@ def _deliver(
     finally:
         delivery.end()
     if reason is not None:
-        return Outcome(path, False, f"{_run(header)}: not delivered to {target.base}: {reason}")
+        why = reason.removeprefix(f"{target.base}: ")
+        return Outcome(path, False, f"{_run(header)}: not delivered to {target.base}: {why}")
     missing = delivery.backlog.missing
     count = counted(delivery.backlog.seq + 1 - missing, "record")
     lost = f", {missing} missing from the buffer" if missing else ""

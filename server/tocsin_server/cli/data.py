@@ -144,7 +144,7 @@ def delete(
     from tocsin_server.store.deletion_jobs import mark_runs
 
     if (run is None) == (project is None):
-        raise TocsinError("Pass either RUN or --project, not " + ("both" if run else "neither"))
+        raise TocsinError("Pass either RUN or --project" + (", not both." if run else "."))
     settings = settings_of(database_url, data_dir, config)
     with opened(settings) as database:
         found = chosen(database, run, project)

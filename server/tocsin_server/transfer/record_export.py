@@ -208,8 +208,9 @@ def find_run(reader: StoreReader, run: str) -> str:
     named = [stored.id for stored in reader.runs() if stored.name == run]
     if len(named) == 1:
         return named[0]
-    which = f"{len(named)} runs of that name: {', '.join(named)}" if named else "none"
-    raise UnknownRun(f"run: expected the id or the name of one run, got {run!r} ({which})")
+    if named:
+        raise UnknownRun(f"{len(named)} runs are named {run!r}. Pass an id: {', '.join(named)}.")
+    raise UnknownRun(f"There is no run {run!r} in this database. Pass the id or the name of a run.")
 
 
 @contextmanager

@@ -150,5 +150,5 @@ def test_colors_are_for_terminals_and_follow_no_color(no_color: str, has_color: 
 def test_a_terminal_shows_the_first_settings_that_have_a_value() -> None:
     """A Trainer of Hugging Face has 150, a third of them null. A pipe gets all."""
     config = {"lr": 0.1, "seed": None, "steps": 3, "width": 64}
-    assert setting_lines(config, 2) == ["  lr = 0.1", "  steps = 3", "  and 2 others: --json"]
+    assert setting_lines(config, 2) == ["  lr = 0.1", "  steps = 3", "  and 2 more (--json has them)"]
     assert len(setting_lines(config, None)) == 4

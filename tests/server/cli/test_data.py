@@ -174,11 +174,11 @@ def test_an_imported_run_is_not_evaluated(tocsin: Run, whole: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (["export", "nothing"], "expected the id or the name of one run"),
+        (["export", "nothing"], "There is no run"),
         (["export"], "Pass either RUN or --project"),
         (["export", "--project", "p"], "Pass --out FOLDER"),
         (["delete", "r1"], "Pass --yes"),
-        (["delete", "nothing", "--yes"], "expected the id or the name of one run"),
+        (["delete", "nothing", "--yes"], "There is no run"),
         (["delete", "--project", "nothing", "--yes"], "has no runs"),
         (["delete", "--yes"], "Pass either RUN or --project"),
         (["import", "nowhere"], "expected a folder that `tocsin-server export --out` wrote"),

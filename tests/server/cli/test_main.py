@@ -165,7 +165,7 @@ def test_impossible_requests_are_reported(tocsin: Run) -> None:
         tocsin("token", "create", "x", "--scope", "read", "--project", "p")
     )
     assert "token create x --scope ingest" in error_text(tocsin("token", "create", "x"))
-    assert "expected the id or the name of one run" in error_text(tocsin("export", "nothing"))
+    assert "There is no run" in error_text(tocsin("export", "nothing"))
     assert "expected sqlite:///" in error_text(tocsin("migrate", "--database-url", "mysql://x/y"))
     assert "Use sqlite:///" in error_text(tocsin("migrate", "--database-url", "postgresql://host:port/y"))
     assert "tocsin.toml" in error_text(tocsin("token", "list", "--config", "tocsin.toml"))

@@ -34,4 +34,4 @@ def test_the_postmortem_of_a_run_is_written_to_a_folder(tocsin: Any, folder: Pat
 
 def test_an_unknown_incident_is_an_error(tocsin: Any, folder: Path) -> None:
     done = tocsin("postmortem", "nothing")
-    assert (done.returncode, "got 'nothing'" in done.stderr) == (2, True)
+    assert (done.returncode, "There is no run 'nothing'" in done.stderr) == (2, True)
