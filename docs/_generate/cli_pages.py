@@ -55,8 +55,8 @@ Every command that prints facts has `--json`. It then prints one line of JSON to
 object, or an array for lists. The option of each command below names the fields. Runs, alerts and
 incidents have the fields of the [read API](read-api.md): `tocsin runs list --json` prints an array of
 [`Run`](read-api.md#tocsin.read.answers.Run). Unknown values are null. NaN and infinities are the strings
-`"NaN"`, `"Infinity"` and `"-Infinity"`. Times end in `_ms` and are Unix milliseconds. Errors stay one
-line of text on standard error, and the exit status is the same as without `--json`. A later version may
+`"NaN"`, `"Infinity"` and `"-Infinity"`. Times end in `_ms` and are Unix milliseconds. Errors stay
+text on standard error, and the exit status is the same as without `--json`. A later version may
 add fields.
 
 On a terminal, results have colors (if `tocsin[terminal]` is installed and `NO_COLOR` is not set), tables
