@@ -1,6 +1,6 @@
 """Compile ``tocsin/spool/_pack.c`` into the wheel if TOCSIN_COMPILE is set, as the release workflow does.
 
-Without it the wheel is pure Python: nothing is compiled when somebody installs from source.
+Without it the wheel is pure Python: nothing is compiled when it is installed from source.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ export class ComparedRuns {
   }
 
   /**
-   * Return a feed of a run. Runs that have ended are not followed; a refresh shows whether one goes on.
+   * Return a feed of a run. Runs that have ended are not followed; a refresh shows whether one continues.
    *
    * @param {string} id
    * @param {() => void} changed

@@ -10,7 +10,7 @@ active_runs: list[Any] = []
 """Runs that have not ended, oldest first. This keeps them alive even if the script keeps no reference."""
 
 auto_start: list[Callable[[], None]] = []
-"""The function that starts a run of its own accord under ``tocsin run``, as long as there was no run."""
+"""The function that starts a run automatically under ``tocsin run``, as long as there was no run."""
 
 
 def is_disabled() -> bool:

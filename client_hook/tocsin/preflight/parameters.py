@@ -167,7 +167,7 @@ def _twins(parameters: Iterable[tuple[str, Any]]) -> list[list[str]]:
 
 
 def _place(param: Any) -> Any:
-    """Return the memory of a parameter, or None if it has none of its own (sharded, lazy, meta device)."""
+    """Return the memory of a parameter, or None if it has none itself (sharded, lazy, meta device)."""
     if hasattr(param, "_local_tensor") or hasattr(param, "materialize"):
         return None
     if param.numel() == 0 or param.device.type == "meta":

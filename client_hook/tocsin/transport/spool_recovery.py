@@ -1,4 +1,4 @@
-"""Deliver the spools of dead processes, each under the identity of its own writer."""
+"""Deliver the spools of dead processes, each under the identity of its writer."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Runs of a project fail together if their alerts have the same rule or likely cau
 they meet the same bad shard, if their processes stop on the same node for the same reason, or if they raise
 the same exception at the same line, as after a bad push. The second one joins the incident of the first if it
 was running when the first one failed, and fails within :data:`WINDOW_NS` after it. A run that was started
-later, or fails later, opens an incident of its own.
+later, or fails later, opens a separate incident.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def continued(connection: Connection, item: Notification, sending: Sending) -> S
     ]
     outdated = any(one.id > item.id for one in before)
     receipts = [one.body[outbox.RECEIPT] for one in before if one.body.get(outbox.RECEIPT)]
-    # An outdated text, which somebody sends again, must not replace a newer one.
+    # An outdated text, which is sent again by hand, must not replace a newer one.
     receipt = None if outdated else next(iter(receipts), None)
     name = hashlib.sha256(f"{item.group_id}\0{incident}".encode("utf-8", "replace")).hexdigest()[:32]
     quiet = item.kind == outbox.UPDATE

@@ -47,7 +47,7 @@ class Sending:
     receipt: Mapping[str, Any] | None = None
     """What ``send`` returned for the last message about the incident."""
     quiet: bool = False
-    """Only change the message that was sent: an acknowledgement notifies nobody."""
+    """Only change the message that was sent: an acknowledgement is no notification."""
     outdated: bool = False
     """A newer notification about the incident was sent already."""
     partial: Mapping[str, Any] = field(default_factory=dict)

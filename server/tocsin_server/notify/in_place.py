@@ -32,7 +32,7 @@ def sent_in_place(
         target: Name of the channel's address; a message that was sent to another one is not changed.
         post: Send a new message; return its receipt without the target.
         change: Change a message. Raises MessageGoneError.
-        reply: Send a short message that notifies people, because a change notifies nobody.
+        reply: Send a short message that notifies people, because a change does not.
     """
     known = sending.known(target)
     if known is not None:

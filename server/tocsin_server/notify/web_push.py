@@ -32,7 +32,7 @@ LAST_RECORD = b"\x02"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A browser's subscription. Whoever knows the ``endpoint`` can use it: it must not appear in logs."""
+    """A browser's subscription. Anyone who knows the ``endpoint`` can use it: it must not appear in logs."""
 
     id: str
     endpoint: str = field(repr=False)

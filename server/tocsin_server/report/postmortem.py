@@ -113,7 +113,7 @@ def _facts(data: Postmortem) -> str:
 
 
 def _acknowledged(timeline: Sequence[Mapping[str, Any]]) -> str:
-    """Return who acknowledged the incident first, unless nobody's acknowledgement is in force."""
+    """Return who acknowledged the incident first, unless it was revoked."""
     found = [each for each in timeline if each["kind"] in ("ack", "unack")]
     if not found or found[-1]["kind"] == "unack":
         return "no (withdrawn)" if found else "no"

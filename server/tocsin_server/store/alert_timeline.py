@@ -24,7 +24,7 @@ def timeline_of(connection: Connection, alert_id: str, key: Key) -> list[dict[st
         lines.append(_line("unack" if ack.undone else "ack", ack.at_ns, ack.note, "", ack.actor))
     names = {row.id: row.name for row in notification_config.channels(connection)}
     for item, reported in outbox.notifications_about(connection, key):
-        if item.kind == outbox.UPDATE:  # it notified nobody
+        if item.kind == outbox.UPDATE:  # it was no notification
             continue
         text = f"{reported}: {names.get(item.channel_id, 'a deleted channel')}" + (
             f" ({item.error})" if item.error else ""

@@ -25,7 +25,7 @@ KEPT_NS = 90 * 86_400 * 10**9
 RECEIPT = "receipt"
 """Entry of a sent notification's body: what finds its message again at the service."""
 ALERTS, UPDATE = "alerts", "update"
-"""Kinds of notifications about the current state of alerts; an update notifies nobody."""
+"""Kinds of notifications about the current state of alerts; an update only changes a message."""
 MOST_SEARCHED = 200
 """Number of notifications among which the last one about an incident is searched."""
 MOST_KEPT = 20_000

@@ -5,7 +5,7 @@ has the buckets of the sparklines, because a database cannot decode chunks; ``to
 record for DuckDB, with a view of the same name and columns.
 
 Every upgrade drops the views first, because a database does not change a table that a view uses, and creates
-those of its own version afterwards (migrations/env.py).
+those of its version afterwards (migrations/env.py).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ const LONGEST = 100_000;
 const PREVIEW_MS = 150;
 
 export class Notes {
-  /** @type {import("../../lib/drafts.js").Draft | null} null when nobody is editing */
+  /** @type {import("../../lib/drafts.js").Draft | null} null when the notes are not edited */
   draft = null;
   stands = "";
   busy = false;

@@ -27,7 +27,7 @@ ABOUT_BYTES = 1 << 20
 class _History:
     """Converts history records to rows, at W&B's steps or those of ``define_metric("*", step_metric=...)``.
 
-    A metric with a step metric of its own, such as the epoch, keeps W&B's step, so that steps do not go back.
+    A metric with its own step metric, such as the epoch, keeps W&B's step, so that steps do not go back.
     """
 
     def __init__(self) -> None:

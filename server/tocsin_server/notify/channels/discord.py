@@ -1,5 +1,5 @@
 """Discord with a webhook: one message per incident, changed in place. A webhook cannot reply to a message, so
-news is a short message of its own.
+news is a separate short message.
 
 ``wait=true`` makes the response contain the id of the message. A change leaves its attached chart as it is.
 """

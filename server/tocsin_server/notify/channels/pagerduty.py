@@ -1,7 +1,7 @@
 """PagerDuty, Events API v2: one PagerDuty incident for each incident, triggered, acknowledged and resolved.
 
 The deduplication key names the incident, so an event that is sent twice has no further effect. An incident
-whose run ended broken stays open in PagerDuty until somebody resolves it there. PagerDuty cannot withdraw an
+whose run ended broken stays open in PagerDuty until you resolve it there. PagerDuty cannot withdraw an
 acknowledgement.
 """
 
