@@ -61,6 +61,12 @@ class Text(Media):
     kind = "text"
 
     def __init__(self, value: Any, caption: str = "") -> None:
+        """Take the text.
+
+        Args:
+            value: A text, or an object that is shown as ``str`` shows it.
+            caption: Shown with it.
+        """
         super().__init__(caption)
         is_text = isinstance(value, str)
         known = self._text_of(value[:CONTENT_BYTES] if is_text else value)  # a text may have a gigabyte
@@ -80,6 +86,13 @@ class Histogram(Media):
     kind = "histogram"
 
     def __init__(self, values: Any, bins: int = BINS, caption: str = "") -> None:
+        """Take a snapshot.
+
+        Args:
+            values: An array or tensor of numbers, of any shape.
+            bins: Number of bins, at most 512.
+            caption: Shown with it.
+        """
         super().__init__(caption)
         self._bins = BINS
         self._total = 0
