@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from .api import Api, named
 from .run_line import Run, find_run
-from .text import MOST_CHARACTERS, block, quoted
+from .text import MOST_CHARACTERS, block, counted, quoted
 from .tool import Arguments, Tool
 
 MOST_LINES = 200
@@ -49,7 +49,7 @@ async def read_log(api: Api, wanted: ReadLog) -> list[str]:
         return [f"{head}no line of its log matches. The log is empty if recording is off: {off}."]
     older = found["older"] is not None or len(lines) < len(found["items"])
     more = "; older ones were left out: narrow the window of steps, or the text" if older else ""
-    return [f"{head}{len(lines)} lines, oldest first, as step, stream, text{more}.", *lines]
+    return [f"{head}{counted(len(lines), 'line')}, oldest first, as step, stream, text{more}.", *lines]
 
 
 def _fitting(lines: list[str]) -> list[str]:

@@ -44,16 +44,21 @@ async def list_runs(api: Api, wanted: ListRuns) -> list[str]:
     ids = {row["id"] for row in rows}
     every = (await api.get("/incidents", {"state": "open", "limit": 100}))["items"]
     incidents = [one for one in every if ids & {run["id"] for run in one["runs"]}]
-    return [*lines, *_open(incidents)]
+    return [*lines, *open_incidents(incidents)]
 
 
-def _open(incidents: Sequence[Row]) -> list[str]:
-    lines = [
-        f"incident {quoted(one['id'])}: {one['severity']}, run {quoted(one['run_id'])}, "
-        f"since step {one['onset_step']}, {acknowledged(one)}: {quoted(one['summary'])}"
-        for one in incidents
-    ]
+def open_incidents(incidents: Sequence[Row]) -> list[str]:
+    """Return the number of open incidents, and a line for each."""
+    lines = [_line(one) for one in incidents]
     return [f"{counted(len(incidents), 'open incident')}.", *listed(lines, 10, "incidents")]
+
+
+def _line(one: Row) -> str:
+    since = "" if one["onset_step"] is None else f" since step {one['onset_step']},"
+    return (
+        f"incident {quoted(one['id'])}: {one['severity']}, run {quoted(one['run_id'])},{since} "
+        f"{acknowledged(one)}: {quoted(one['summary'])}"
+    )
 
 
 def _matches(row: Row, wanted: ListRuns) -> bool:
