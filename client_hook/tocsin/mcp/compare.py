@@ -76,11 +76,12 @@ def _described(run: Row) -> list[str]:
         f"run {quoted(run['id'])}, name {quoted(run['name'], 100)}, project {quoted(run['project'], 100)}: "
         f"{run['state']}, {steps(run['first_step'], run['last_step'])}, {counted(len(fired), 'alert')}"
     )
-    alerts = [
-        f"  step {one['onset_step']}: {one['severity']} {quoted(one['rule'])}: {quoted(one['summary'], 160)}"
-        for one in fired
-    ]
-    return [head, *listed(alerts, MOST_ALERTS, "alerts")]
+    return [head, *listed([_alert(one) for one in fired], MOST_ALERTS, "alerts")]
+
+
+def _alert(one: Row) -> str:
+    at = "no step" if one["onset_step"] is None else f"step {one['onset_step']}"
+    return f"  {at}: {one['severity']} {quoted(one['rule'])}: {quoted(one['summary'], 160)}"
 
 
 def _settings(runs: Sequence[Row]) -> list[str]:
