@@ -50,7 +50,7 @@ def with_changes(rule: str, kind: type[RuleSettings], changes: Mapping[str, Any]
     names = [item.name for item in fields(kind)]
     for name in changes:
         if name not in names:
-            raise FieldError(f"{rule}: {name}", f"one of {', '.join(names)}", changes[name])
+            raise FieldError(f"{rule}: {name}", f"one of {', '.join(names)}", name)
     least = {item.name: item.metadata.get("least") for item in fields(kind)}
     numbers: dict[str, Any] = {
         name: _number(f"{rule}: {name}", reported, getattr(defaults, name), least[name])

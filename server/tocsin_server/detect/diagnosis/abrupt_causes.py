@@ -13,7 +13,7 @@ from tocsin_server.core.models import Evidence, Remedy
 from tocsin_server.detect.diagnosis import remedies as r
 from tocsin_server.detect.diagnosis.case import LOSS_SHAPE, DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import DATA, FORWARD, MEASUREMENT, Cause, Ranked
-from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.formatting import number
 from tocsin_server.detect.interface.history import median
 
 KNOWN, STAYED = 20, 5
@@ -188,7 +188,7 @@ def infinite_term(case: DiagnosisContext) -> Cause | None:
         "one term of the loss that overflows",
         (r.FP32_ISLAND, r.FIND_MODULE, LOG_WHAT_IS_TRAINED, r.BF16),
         "Compute each term in float32 at such a step: all are finite.",
-        (Evidence("grad norm at the infinite losses", norms[bad[-1]], count(len(bad), "record"), bad[-1]),),
+        (Evidence("grad norm at the infinite losses", norms[bad[-1]], "", bad[-1]),),
     )
 
 

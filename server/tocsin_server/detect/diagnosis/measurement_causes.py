@@ -11,7 +11,7 @@ import math
 from tocsin_server.core.models import Evidence, Remedy
 from tocsin_server.detect.diagnosis.case import DiagnosisContext
 from tocsin_server.detect.diagnosis.cause import MEASUREMENT, Cause, Ranked
-from tocsin_server.detect.interface.formatting import count, number
+from tocsin_server.detect.interface.formatting import number
 
 PAIRS = 3
 """Records of a NaN loss with a finite norm that are needed; one if records come at every step."""
@@ -46,7 +46,7 @@ def loss_misread(case: DiagnosisContext) -> Cause | None:
         "a loss that is NaN only in the log",
         (LOG_WHAT_IS_TRAINED,),
         "Print the tensor that backward() is called on: it is finite.",
-        (Evidence("grad norm at the NaN losses", known[-1], count(len(known), "record"), bad[-1]),),
+        (Evidence("grad norm at the NaN losses", known[-1], "", bad[-1]),),
     )
 
 
