@@ -230,7 +230,12 @@ class Run:
             state: What :meth:`state_dict` returned.
         """
         try:
-            self._steps.continue_after(int(state["step"]) - 1)
+            step = step_of(state["step"]) if isinstance(state, Mapping) and "step" in state else None
+            if step is None:
+                expected, result = "what run.state_dict() returned", "The step count is unchanged."
+                self._refuse("load_state_dict", "its argument", state, expected, result)
+                return
+            self._steps.continue_after(step - 1)
         except Exception as error:
             self._reporter.report_error("load_state_dict", error)
 
@@ -322,7 +327,8 @@ class Run:
         elif isinstance(first, Mapping):
             values = {**first, **values} if values else first
         elif first is not None:
-            self._refuse(method, "its first argument", first, "a mapping, or a name and a number")
+            expected = "a mapping" if method in ("data", "event") else "a mapping, or a name and a number"
+            self._refuse(method, "its first argument", first, expected)
         if rest:
             step = rest[0] if step is None else step
         if rest[1:]:

@@ -88,7 +88,7 @@ def count_of(given: Any, what: str) -> int | None:
         return None
     number = whole(given)
     if number is None or not 0 <= number <= MOST_STEP:
-        _warn(what, f"a whole number from 0 to {MOST_STEP}", given, "nothing")
+        _warn(what, f"a whole number from 0 to {MOST_STEP}", given, None)
         return None
     return number
 
@@ -105,5 +105,6 @@ def seconds_of(given: Any, default: float) -> float:
     return min(max(seconds, 0.0), 86_400.0)
 
 
-def _warn(what: str, expected: str, given: Any, became: str) -> None:
-    LOG.warning("tocsin: %s: expected %s, got %.80r. Used instead: %s.", what, expected, given, became)
+def _warn(what: str, expected: str, given: Any, became: str | None) -> None:
+    result = "It is ignored" if became is None else f"Used instead: {became}"
+    LOG.warning("tocsin: %s: expected %s, got %.80r. %s.", what, expected, given, result)

@@ -32,9 +32,11 @@ def what_is_left(left: int, lost: int, spool: Spool | None, reason: str) -> str:
         spool: The spool, or None without one.
         reason: Why they were not delivered.
     """
-    text = f"{_last(left)} and the end of this run were not delivered ({reason})"
+    they = "They are" if left else "It is"
+    text = f"{_last(left)} and the end of this run were" if left else "the end of this run was"
+    text = f"{text} not delivered ({reason})"
     if spool is None or spool.path is None:
-        return f"{text}. They are lost: there is no offline buffer on disk to keep them."
+        return f"{text}. {they} lost: there is no offline buffer on disk to keep them."
     later = f"kept in {spool.path}; the next run on this machine or `tocsin sync` delivers them."
     if lost:
         return (
@@ -44,7 +46,7 @@ def what_is_left(left: int, lost: int, spool: Spool | None, reason: str) -> str:
         later = f"kept in {spool.path} and, until this machine restarts, in memory ({spool.error}); " + (
             "the next run on this machine or `tocsin sync` delivers them."
         )
-    return f"{text}. They are {later}"
+    return f"{text}. {they} {later}"
 
 
 def _last(count: int) -> str:

@@ -471,6 +471,14 @@ def test_a_run_continues_its_count(net: torch.nn.Module, optimizer: torch.optim.
     assert third.events("start-step") == [{"step": 3, "approximate": True}]
 
 
+@pytest.mark.parametrize("state", [3, {}, {"step": "x"}])
+def test_what_is_no_state_leaves_the_step_count(state: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with watched(start_step=100) as (run, _):
+        run.load_state_dict(state)
+        assert run.state_dict() == {"step": 100}
+    assert "expected what run.state_dict() returned" in caplog.text
+
+
 def test_the_newest_run_gets_what_is_logged() -> None:
     """``tocsin.log`` goes to the newest run that has not ended."""
     first, second = KeptOutbox(), KeptOutbox()
