@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from ..core.values import counted
 from .asking import asking
 from .parsing import add_json, command, count
 
@@ -71,7 +72,7 @@ class _Printer:
             self._draw(text)
             return
         if line.dropped:
-            print(f"({line.dropped} lines were not recorded)")
+            print(f"({counted(line.dropped, 'line')} not recorded)")
         print(text, flush=True)
 
     def wait(self, is_answered: bool) -> None:

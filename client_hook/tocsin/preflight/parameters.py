@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..core.values import counted
 from .autograd_graph import GraphSummary
 from .findings import Report, some
 from .optimizers import FP16_EPS
@@ -115,7 +116,7 @@ def check_gradients(idle: list[Any], every: list[Any], names: Mapping[int, str],
     report.add(
         "parameters-without-gradient", "warning" if is_warning else "info", some(labels),
         expected="a gradient after backward",
-        got=f"none for {len(idle)} parameters, {share:.0%} of the trained weights",
+        got=f"none for {counted(len(idle), 'parameter')}, {share:.0%} of the trained weights",
     )  # fmt: skip
 
 
@@ -142,7 +143,7 @@ def check_shared(models: list[Any], optimizers: Mapping[str, Any], report: Repor
     if shared:
         report.add(
             "shared-weights", "info", some(shared), expected="updated by one optimizer",
-            got=f"{len(shared)} parameters are in several optimizers",
+            got=f"{counted(len(shared), 'parameter')} in several optimizers",
         )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def export(
         if out is None:
             with progress("Exporting", unit="records") as bar:
                 count = export_records(database, str(run), format, output, bar.advance)
-            typer.echo(f"{count} records", err=True)
+            typer.echo(counted(count, "record"), err=True)
             return
         for run_id in chosen(database, run, project):
             folder = out / file_name(run_id)

@@ -223,7 +223,7 @@ def _margins(first: str, then: str) -> dict[str, Any]:
 def _heading(result: LogResult) -> str:
     span = "no steps" if result.first_step is None else f"steps {result.first_step} to {result.last_step}"
     runs = f", {result.attempts} attempts" if result.attempts > 1 else ""
-    return f"{result.path}\n  {result.format}, {result.records} records, {span}{runs}"
+    return f"{result.path}\n  {result.format}, {count(result.records, 'record')}, {span}{runs}"
 
 
 def _signals(sparks: dict[str, Spark], most: int) -> Iterator[str]:

@@ -66,7 +66,7 @@ def test_records_are_exported_to_the_given_file(tocsin: Run, whole: Path, tmp_pa
     """To a file, in every format; the count is printed."""
     for form in ("jsonl", "csv", "parquet"):
         done = tocsin("export", "r1", "--format", form, "-o", str(tmp_path / form))
-        assert done.stderr.splitlines()[-1] == "4142 records"
+        assert done.stderr.splitlines()[-1] == "4,142 records"
         assert (tmp_path / form).stat().st_size > 10_000
 
 
