@@ -147,7 +147,7 @@ def _before_one(args: Any, kwargs: Any, me: int) -> tuple[Any, OptimizerTracker,
         if scaled is None:
             return None
         _, value, scaler, scale, _ = scaled
-        name = ledger.scaler_names.get(id(scaler)) or ledger.scaler_name(scaler)
+        name = ledger.scaler_name(scaler)
     else:
         value = tensor.item()
     loss, tracker.spare = tracker.spare, None

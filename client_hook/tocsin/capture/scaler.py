@@ -129,12 +129,11 @@ def scale_of(scaler: Any) -> Any:
         return None
     if scale is _host.tensor and scale._version == _host.version:
         return _host.value
-    if type(scale) is Tensor and scale.is_cpu and not scale.ndim and not scale.is_inference():
-        # The usual case in few calls, because it runs with cold caches after every update.
-        _host.tensor, _host.version, _host.value = scale, scale._version, float(scale.item())
-        return _host.value
     if not isinstance(scale, Tensor) or not is_on_device(scale) or capturing() or scale.is_inference():
-        return read(scale)
+        value = read(scale)
+        if type(value) is float and type(scale) is Tensor and not scale.is_inference():
+            _host.tensor, _host.version, _host.value = scale, scale._version, value
+        return value
     known = _scales.get(id(scaler))
     if known is not None and known.is_current(scaler, scale):
         return known.value
@@ -217,8 +216,7 @@ def _unscaled(ledger: Any, scaler: Any, optimizer: Any) -> None:
             own_norm(ledger, tracker, optimizer, None)
         return
     tracker.open = True
-    tracker.scaler = ledger.scaler_names.get(id(scaler)) or ledger.scaler_name(scaler)
-    tracker.scale = scale_of(scaler)
+    tracker.scaler, tracker.scale = ledger.scaler_name(scaler), scale_of(scaler)
     tracker.ask = functools.partial(found_inf_of, scaler, optimizer)
 
 
@@ -398,9 +396,9 @@ def _before_update(scaler: Any) -> Any:
 def _host_scale(scaler: Any) -> Any:
     """Return the scale if it is in host memory. On a device a change is detected at the next record."""
     scale = getattr(scaler, "_scale", None)
-    if scale is not None and scale is _host.tensor and scale._version == _host.version:
-        return _host.value  # without a further call
-    return None if isinstance(scale, Tensor) and is_on_device(scale) else scale_of(scaler)
+    if scale is not _host.tensor and isinstance(scale, Tensor) and is_on_device(scale):
+        return None
+    return scale_of(scaler)
 
 
 def _updated(scaler: Any, before: Any, new_scale: Any = None) -> None:
