@@ -90,6 +90,7 @@ class IngestServer:
         self.port = 0
         self.withhold_acks = False
         self.ack_twice = False
+        self.ack_after_s = 0.0
         self.flush_ms = 20
         self.drop_after: int | None = None
         self.refuse: protocol.Refused | None = None
@@ -199,6 +200,7 @@ class IngestServer:
                 connection.transport.abort()
             if not self.withhold_acks:
                 flight = 0
+                await asyncio.sleep(self.ack_after_s)
                 for _ in range(1 + self.ack_twice):
                     await connection.send(protocol.encode(protocol.Ack(kept.seq, kept.no, self.flush_ms)))
 

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -307,7 +308,10 @@ def test_all_of_a_million_quick_records_are_on_the_server(wide_tower: Tower, spo
 
 def test_the_end_waits_while_the_server_acknowledges(server: IngestServer, spool: Path) -> None:
     """A finished run is delivered completely, even if that takes longer than ``exit_timeout``."""
-    trainer = Trainer(server.url, spool, exit_timeout=0.2, linger_s=60.0)
-    trainer.train(60_000)
+    server.ack_after_s = 0.03
+    trainer = Trainer(server.url, spool, exit_timeout=1.0, linger_s=60.0)
+    trainer.train(40_000)
+    began = time.monotonic()
     trainer.sender.close()
-    assert (server.only.seq, server.only.finish is not None) == (59_999, True)
+    assert time.monotonic() - began > 1.0  # else it had nothing to wait for
+    assert (server.only.seq, server.only.finish is not None) == (39_999, True)

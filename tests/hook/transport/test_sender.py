@@ -226,7 +226,7 @@ def test_the_thread_wakes_for_a_short_flush_interval(server: IngestServer) -> No
     wait_until(lambda: trainer.sender._session.flush_s == 0.07)
     with trainer.sender._lock:
         trainer.sender._flush_at = 0.0  # the first interval is not the server's yet
-        assert trainer.sender._turn(time.monotonic()) <= 0.07
+        assert trainer.sender._turn(time.monotonic()) <= 0.07 + 1e-6  # a difference of two clock readings
     trainer.sender.close()
 
 
