@@ -148,7 +148,7 @@ def setting_lines(config: Mapping[str, Any], most: int | None) -> list[str]:
 
 
 def _incident_lines(incident: Incident) -> list[Line]:
-    from ..read.text import shown
+    from ..read.text import likely, shown
     from .output import STYLES
 
     since = "" if incident.onset_step is None else f" since step {incident.onset_step}"
@@ -160,7 +160,7 @@ def _incident_lines(incident: Incident) -> list[Line]:
     lines = [f"  {shown(incident.summary)}"]
     diagnosis = incident.diagnosis
     if diagnosis is not None:
-        lines.append(f"  Likely cause: {shown(diagnosis.cause)}")
+        lines.append(f"  Likely cause: {shown(likely(diagnosis.cause))}")
         lines += [f"  First action: {shown(remedy.text)}" for remedy in diagnosis.remedies[:1]]
     return [head, *map(_plain, lines)]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from ..core.severity import urgency
+from ..read.text import likely
 from .api import Api, ApiError, named
 from .run_line import Row, acknowledged, find_run, line_of
 from .text import counted, flattened, listed, number, plain, quoted
@@ -130,7 +131,7 @@ def _alert_line(alert: Row) -> str:
 def _alert(alert: Row) -> Iterable[str]:
     diagnosis = alert["diagnosis"]
     yield f"Alert {quoted(alert['id'])}: {_alert_line(alert)}"
-    yield f"Likely cause: {quoted(diagnosis['cause'], 600)}"
+    yield f"Likely cause: {quoted(likely(diagnosis['cause']), 600)}"
     evidence = [_evidence(each) for each in diagnosis["evidence"]]
     yield from (f"Evidence: {line}" for line in listed(evidence, MOST_EVIDENCE, "numbers"))
     for place, remedy in enumerate(diagnosis["remedies"][:MOST_REMEDIES]):

@@ -13,6 +13,12 @@ def shown(text: object) -> str:
     )
 
 
+def likely(cause: str) -> str:
+    """Return a cause without its first word "Likely", for a line that already begins with it."""
+    rest = cause.removeprefix("Likely ")
+    return rest[:1].upper() + rest[1:]
+
+
 def number(value: float | None) -> str:
     """Return a number with at most four significant figures, "" for None."""
     if value is None:

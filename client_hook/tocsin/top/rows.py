@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core.severity import level_of
 from ..read.answers import Incident, Run
-from ..read.text import ago, number, shown
+from ..read.text import ago, likely, number, shown
 
 COLORS = {
     "critical": "bold red", "warning": "yellow", "ok": "green", "ended": "dim",
@@ -111,7 +111,7 @@ def incident_lines(incident: Incident) -> list[tuple[str, str]]:
     diagnosis = incident.diagnosis
     if diagnosis is None:
         return lines
-    lines.append((f"Likely cause: {shown(diagnosis.cause)}", ""))
+    lines.append((f"Likely cause: {shown(likely(diagnosis.cause))}", ""))
     lines += [(f"First action: {shown(remedy.text)}", "green") for remedy in diagnosis.remedies[:1]]
     for evidence in diagnosis.evidence[:8]:
         value = evidence.value if isinstance(evidence.value, str) else number(evidence.value)

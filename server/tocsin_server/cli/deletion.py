@@ -58,7 +58,7 @@ def delete_marked(
         marked = transact(mark)
         if not free and (database.dialect == "sqlite" or taken(database, marked)):
             typer.echo(
-                f"Deleted {counted(len(marked), 'run')}; the running server removes their rows.", err=err
+                f"Deleted {counted(len(marked), 'run')}; the running server removes the rows.", err=err
             )
             return
         deletion_jobs.finish(transact, marked)

@@ -15,7 +15,7 @@ import pytest
 from tocsin.cli.commands import main
 from tocsin.cli.output import fitting, plain_table, print_json
 from tocsin.cli.reading import setting_lines
-from tocsin.read.text import ago, number, shown
+from tocsin.read.text import ago, likely, number, shown
 
 
 def test_a_plain_table_is_aligned_and_complete() -> None:
@@ -152,3 +152,8 @@ def test_a_terminal_shows_the_first_settings_that_have_a_value() -> None:
     config = {"lr": 0.1, "seed": None, "steps": 3, "width": 64}
     assert setting_lines(config, 2) == ["  lr = 0.1", "  steps = 3", "  and 2 more (--json has them)"]
     assert len(setting_lines(config, None)) == 4
+
+
+def test_a_cause_is_not_called_likely_twice() -> None:
+    assert likely("Likely a bad batch.") == "A bad batch."
+    assert likely("A bad batch.") == "A bad batch."

@@ -90,7 +90,7 @@ def test_a_running_server_removes_the_rows(
     """An import while it runs is on its page; a restore is rejected."""
     server = start_server()
     assert tocsin("export", "r1", "--out", "out").returncode == 0
-    assert "the running server removes their rows" in tocsin("delete", "r1", "--yes").stdout
+    assert "the running server removes the rows" in tocsin("delete", "r1", "--yes").stdout
     eventually(lambda: rows(f"sqlite:///{whole}", "r1") == 0, "the rows to go")
     assert "4142 records" in tocsin("import", "out").stdout
     assert [row["id"] for row in server.get("/runs")["items"]] == ["r1"]
