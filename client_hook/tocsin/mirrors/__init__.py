@@ -33,6 +33,8 @@ _waiting: dict[str, Callable[[], None]] = {}
 """Modules that are not imported yet -> the function that stops waiting for them."""
 _installed: set[str] = set()
 """Modules whose trackers are mirrored."""
+_unknown: list[str] = []
+"""Words in ``TOCSIN_MIRROR`` that the first run warns of: most processes have no run, and need no warning."""
 
 
 def mirror(trackers: Collection[str], *, alerts: bool = True, steps: str = STEPS[0]) -> None:
@@ -43,10 +45,7 @@ def mirror(trackers: Collection[str], *, alerts: bool = True, steps: str = STEPS
         alerts: Whether alerts are written to the tracker.
         steps: One of STEPS; another word is replaced by the first, with a warning.
     """
-    for tracker in trackers:
-        if tracker not in TRACKERS:
-            known = ", ".join(TRACKERS)
-            _warn('tocsin.mirror: unknown tracker "%s" is ignored. Use one of: %s.', tracker, known)
+    _warn_of("tocsin.mirror", [tracker for tracker in trackers if tracker not in TRACKERS])
     if steps not in STEPS:
         text = 'tocsin.mirror: unknown steps="%s", expected "tracker" or "run". Used instead: "%s".'
         _warn(text, steps, STEPS[0])
@@ -66,11 +65,14 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Collection[str]
     """Return the trackers that ``TOCSIN_MIRROR`` names: all by default, none for ``0``."""
     given = environ.get("TOCSIN_MIRROR", "").strip().lower()
     words = {one.strip() for one in given.split(",")}
+    _unknown[:] = sorted(words - TRACKERS.keys() - {"", "0"})
     return [tracker for tracker in TRACKERS if not given or tracker in words]
 
 
 def begin(run: Any) -> None:
     """Give a new run what was logged before it. Called on its thread."""
+    _warn_of("TOCSIN_MIRROR", _unknown)
+    _unknown.clear()
     if has_alerts():
         run.want_alerts()
     feed = sys.modules.get(f"{__name__}.feed")
@@ -103,6 +105,12 @@ def _install(tracker: str, module: str) -> None:
     except Exception as error:
         text = "tocsin: what is logged to %s is not mirrored: %s. The tracker itself works as before."
         _warn(text, tracker, error)
+
+
+def _warn_of(what: str, unknown: Collection[str]) -> None:
+    for tracker in unknown:
+        text = '%s: unknown tracker "%s" is ignored. Use one of: %s.'
+        _warn(text, what, tracker, ", ".join(TRACKERS))
 
 
 def _warn(text: str, *arguments: object) -> None:

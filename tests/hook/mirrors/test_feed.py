@@ -167,3 +167,15 @@ def test_no_tracker_is_imported() -> None:
 def test_the_variable_chooses_the_trackers(given: str, expected: list[str]) -> None:
     """Of ``tocsin run``."""
     assert list(mirrors.from_environment({"TOCSIN_MIRROR": given})) == expected
+
+
+def test_an_unknown_name_in_the_variable_is_a_warning_of_the_first_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once, because under ``tocsin run`` most processes start no run."""
+    mirrors.from_environment({"TOCSIN_MIRROR": "wandb,ml-flow"})
+    assert caplog.text == ""
+    for _ in range(2):
+        with watched():
+            pass
+    assert caplog.text.count('TOCSIN_MIRROR: unknown tracker "ml-flow" is ignored. Use one of: ') == 1
