@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.browser.conftest import PATIENCE_MS
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 TRAINING = """
@@ -35,10 +37,14 @@ def sketched(shared_tower: Any) -> Any:
 
 
 @pytest.fixture
-def page(sketched: Any, visit: Callable[..., Any]) -> Iterator[Page]:
-    tab = visit(sketched, None).page
-    yield tab
-    tab.unroute_all(behavior="ignoreErrors")
+def page(sketched: Any, chromium: Browser) -> Iterator[Page]:
+    """A tab in a new profile: the other tests' may have plotly.js in its memory, and then requests none."""
+    profile = chromium.new_context(viewport={"width": 1440, "height": 1200})
+    profile.set_default_timeout(PATIENCE_MS)
+    profile.request.get(sketched.login)
+    yield profile.new_page()
+    profile.unroute_all(behavior="ignoreErrors")
+    profile.close()
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_a_silent_server_is_given_up() -> None:
     talk.session.connecting(0.0)
     talk.session.opened(0.0)
     assert talk.session.overdue(WELCOME_S - 0.1) is None
-    assert "welcome" in (talk.session.overdue(WELCOME_S) or "")
+    assert "handshake" in (talk.session.overdue(WELCOME_S) or "")
     talk.receive(protocol.Welcome(1, "r", 0, -1, -1), 5.0)
     talk.session.note_activity(10.0)
     assert talk.session.overdue(10.0 + SILENCE_S - 0.1) is None
