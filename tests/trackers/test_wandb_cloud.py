@@ -188,6 +188,7 @@ def test_a_rate_limit_is_waited_for(imports: Imports, wandb: WandbServer) -> Non
     assert next(limited, None) is None
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_import_continues(imports: Imports, wandb: WandbServer) -> None:
     """Ctrl-C while W&B limits the rate; the next import sends the rest."""
 
