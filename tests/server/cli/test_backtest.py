@@ -45,8 +45,8 @@ def test_text_and_json_agree(
         (["spike", "none.log"], "rule: expected the id of"),
         (["loss-spike", "none.log", "--set", "window"], "NAME=VALUE"),
         (["loss-spike", "none.log", "--set", "window=x"], "loss-spike: window: expected a whole number"),
-        (["loss-spike", "--run", "nobody"], "There is no run 'nobody' in this database"),
-        (["loss-spike", "--project", "nobody"], "has no runs"),
+        (["loss-spike", "--run", "gone"], "There is no run 'gone' in this database"),
+        (["loss-spike", "--project", "gone"], "has no runs"),
     ],
 )
 def test_untestable_input_is_reported(
