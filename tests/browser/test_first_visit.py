@@ -128,6 +128,18 @@ def test_ctrl_k_before_the_app_has_started_opens_the_palette(first_visit: Page, 
     expect(first_visit.get_by_role("combobox", name="Find a page, a run or a command")).to_be_visible()
 
 
+def test_the_palette_says_why_it_lists_no_runs(first_visit: Page, long_run: Any) -> None:
+    """With the server away it still finds pages and commands, and says that runs cannot be found."""
+    first_visit.goto(long_run.base + "/")
+    first_visit.locator(PAGES["/"]).first.wait_for()
+    first_visit.route("**/api/v1/runs**", lambda route: route.abort())
+    first_visit.keyboard.press("Control+k")
+    palette = first_visit.get_by_role("dialog", name="Find")
+    said = "The server does not respond. Runs cannot be found now."
+    expect(palette.get_by_role("status")).to_have_text(said)
+    expect(palette.get_by_role("option", name="Settings")).to_be_visible()
+
+
 def test_the_icon_of_the_tab_is_requested_once(first_visit: Page, long_run: Any) -> None:
     """While no alert fires, the app keeps the address in the HTML."""
     first_visit.goto(long_run.base + "/")

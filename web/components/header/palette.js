@@ -1,6 +1,6 @@
 /** The dialogs of Ctrl K, which finds pages, runs and commands, and of ?, the list of keyboard shortcuts. */
 
-import { el, refill } from "../../browser/dom.js";
+import { el, refill, say } from "../../browser/dom.js";
 import { go } from "../../browser/navigate.js";
 import { nextTheme, theme } from "../../browser/theme.js";
 import { runAddress } from "../../lib/route.js";
@@ -138,8 +138,15 @@ export async function openPalette(app, typed = "") {
     })
   );
   const list = el("div", { role: "listbox", id: "palette-list", "aria-label": "Results" });
+  const missing = el("p.muted.pad", { role: "status", hidden: true });
   const dialog = /** @type {HTMLDialogElement} */ (
-    el("dialog.card.palette", { "aria-label": "Find" }, el("label.field", {}, icon("search"), input), list)
+    el(
+      "dialog.card.palette",
+      { "aria-label": "Find" },
+      el("label.field", {}, icon("search"), input),
+      list,
+      missing,
+    )
   );
   let all = commands();
   let shown = /** @type {Command[]} */ ([]);
@@ -177,9 +184,14 @@ export async function openPalette(app, typed = "") {
   shut(dialog);
   input.value = typed;
   draw();
-  const runs = await runCommands(app);
-  all = [...all, ...runs];
-  if (runs.length && dialog.open && input.value) draw();
+  try {
+    const runs = await runCommands(app);
+    all = [...all, ...runs];
+    if (runs.length && dialog.open && input.value) draw();
+  } catch (error) {
+    missing.hidden = false;
+    say(missing, `${/** @type {Error} */ (error).message} Runs cannot be found now.`);
+  }
 }
 
 /**
@@ -198,22 +210,18 @@ function option(command, i, take) {
 }
 
 /**
- * One command per run. Pages and commands work without the server.
+ * One command per run.
  *
  * @param {App} app
  * @returns {Promise<Command[]>}
  */
 async function runCommands(app) {
-  try {
-    const { items } = await app.api.allRuns();
-    return items.map((row) => ({
-      text: row.name,
-      note: `${row.project} · ${row.state}${row.archived ? " · archived" : ""}`,
-      act: () => go(runAddress(row.id)),
-    }));
-  } catch {
-    return [];
-  }
+  const { items } = await app.api.allRuns();
+  return items.map((row) => ({
+    text: row.name,
+    note: `${row.project} · ${row.state}${row.archived ? " · archived" : ""}`,
+    act: () => go(runAddress(row.id)),
+  }));
 }
 
 /**
