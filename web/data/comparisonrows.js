@@ -6,7 +6,7 @@ import { readoutAt, scaleReadout } from "../lib/charts/readout.js";
 import { reading } from "../lib/charts/series.js";
 import { metricOf } from "../lib/charts/sweep.js";
 import { number } from "../lib/exact.js";
-import { num, pow2 } from "../lib/format.js";
+import { num, pow2, ruleTitle } from "../lib/format.js";
 import { dashOf, inkOf } from "../lib/views/compareview.js";
 import { xMetric } from "../lib/views/xaxis.js";
 
@@ -152,12 +152,27 @@ function summaryOfSums(series, write) {
  */
 export function outcomesOf(data) {
   const { runs, metric, goal } = data.source.view();
+  const news = newsByRun(data);
   return runs.flatMap(({ id, hidden }) => {
     const { detail, feed } = data.members.get(id) ?? {};
     if (hidden || !detail || !feed?.ready) return [];
     const { name, state, config } = detail;
-    return [{ id, name, state, config, value: metricOf(feed.set.get(metric), goal) }];
+    const trouble = troubleOf(state, alertsOf(detail, news.get(id) ?? []));
+    return [{ id, name, state, config, trouble, value: metricOf(feed.set.get(metric), goal) }];
   });
+}
+
+/**
+ * Return why the model of a run may be broken: the run failed, or has a critical alert that did not resolve.
+ *
+ * @param {string} state
+ * @param {AlertHead[]} alerts
+ */
+function troubleOf(state, alerts) {
+  const left = alerts.filter((alert) => alert.severity === "critical" && alert.state !== "resolved");
+  const rules = [...new Set(left.map(({ rule }) => ruleTitle(rule)))].join(", ");
+  const failed = state === "failed" ? "failed" : "";
+  return [failed, rules && `critical: ${rules}`].filter(Boolean).join(", ");
 }
 
 /**

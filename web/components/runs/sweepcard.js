@@ -7,6 +7,7 @@ import { el, refill, say } from "../../browser/dom.js";
 import { bestOf, influences } from "../../lib/charts/sweep.js";
 import { num } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
+import { icon } from "../icons.js";
 import { selectInput } from "../inputs.js";
 import { InfluenceTable } from "./influencetable.js";
 import { Parallel } from "./parallel.js";
@@ -73,7 +74,7 @@ export class SweepCard {
     const key = JSON.stringify([
       metric,
       goal,
-      runs.map(({ id, name, state, value }) => [id, name, state, value]),
+      runs.map(({ id, name, trouble, state, value }) => [id, name, trouble, state, value]),
     ]);
     if (key === this.#key) return;
     this.#key = key;
@@ -115,11 +116,20 @@ export class SweepCard {
   #showBest(runs, goal, metric) {
     const best = bestOf(runs, goal);
     if (!best) return say(this.best, `No run has a finite value of ${metric}.`);
+    const intact = best.trouble ? bestOf(withoutTrouble(runs), goal) : null;
+    const named = (/** @type {Outcome} */ run) => [
+      el("a.strong", { href: runAddress(run.id) }, run.name),
+      ` with ${metric} ${num(run.value)}`,
+    ];
     refill(
       this.best,
       "Best run: ",
-      el("a.strong", { href: runAddress(best.id) }, best.name),
-      ` with ${metric} ${num(best.value)}`,
+      ...named(best),
+      best.trouble ? el("span.is-critical", {}, " ", icon("critical"), ` ${best.trouble}`) : null,
+      ...(intact ? [" · best without such a problem: ", ...named(intact)] : []),
     );
   }
 }
+
+/** @param {Outcome[]} runs */
+const withoutTrouble = (runs) => runs.filter(({ trouble }) => !trouble);

@@ -10,8 +10,8 @@ import { stretches } from "./series.js";
 /**
  * @typedef {"last" | "last-high" | "min" | "max"} Goal which value of a series counts, and whether a low one
  *   is better: the last one, the smallest or the largest
- * @typedef {{ id: string, name: string, state: string, config: unknown, value: number | null }} Outcome
- *   value: the metric of a run; null: it has none
+ * @typedef {{ id: string, name: string, state: string, config: unknown, trouble: string, value: number | null
+ *   }} Outcome trouble: why its model may be broken, ""; value: the metric of a run; null: it has none
  * @typedef {{ key: string, values: (string | undefined)[], numbers: number[] | null, log: boolean }} Factor
  *   a config key that differs; values by run; numbers: if all values that are set are numbers
  * @typedef {{ key: string, n: number, values: number, rho: number | null, chance: number | null,
