@@ -15,3 +15,13 @@ export function go(address) {
   link.click();
   link.remove();
 }
+
+/**
+ * Return whether the server found that there is no run or incident at this address when it sent the page. It
+ * may exist later, so only the first call after the page was loaded returns it.
+ */
+export function isAbsent() {
+  const said = document.querySelector('meta[name="absent"]');
+  said?.remove();
+  return said !== null;
+}

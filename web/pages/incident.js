@@ -9,7 +9,7 @@
  */
 
 import { el, focusIn, refill, say } from "../browser/dom.js";
-import { go } from "../browser/navigate.js";
+import { go, isAbsent } from "../browser/navigate.js";
 import { isShortcut } from "../browser/shortcuts.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import {
@@ -94,7 +94,8 @@ class IncidentPage {
     this.ticker = setInterval(() => this.#tick(), AGE_MS);
     document.addEventListener("keydown", this.key);
     void this.app.marks.load().catch(() => {});
-    void this.#load();
+    if (isAbsent()) this.#unknown();
+    else void this.#load();
   }
 
   close() {
@@ -132,22 +133,27 @@ class IncidentPage {
 
   /** @param {unknown} error */
   #failed(error) {
-    const unknown = error instanceof ApiError && error.status === 404;
+    if (error instanceof ApiError && error.status === 404) return this.#unknown();
     refill(
       this.main,
-      unknown
-        ? notice(
-            "There is no such incident",
-            `No incident has the id ${this.id}.`,
-            "Its run may have been deleted, or it is on another server.",
-            el("a.btn.primary", { href: "/alerts" }, "All incidents"),
-          )
-        : notice(
-            "The incident did not load",
-            String(/** @type {Error} */ (error).message),
-            "The page tries again when the server is back.",
-            button("Try now", () => void this.#load()),
-          ),
+      notice(
+        "The incident did not load",
+        String(/** @type {Error} */ (error).message),
+        "The page tries again when the server is back.",
+        button("Try now", () => void this.#load()),
+      ),
+    );
+  }
+
+  #unknown() {
+    refill(
+      this.main,
+      notice(
+        "There is no such incident",
+        `No incident has the id ${this.id}.`,
+        "Its run may have been deleted, or it is on another server.",
+        el("a.btn.primary", { href: "/alerts" }, "All incidents"),
+      ),
     );
   }
 

@@ -8,6 +8,7 @@
  */
 
 import { el, refill, say } from "../browser/dom.js";
+import { isAbsent } from "../browser/navigate.js";
 import { fitPaper } from "../browser/print.js";
 import { alertActs } from "../components/alerts/alertacts.js";
 import { Aside, severityChips } from "../components/alerts/aside.js";
@@ -183,6 +184,7 @@ class RunPage {
   }
 
   open() {
+    if (isAbsent()) return this.#unknown();
     refill(
       this.main,
       this.#pageHead(),
@@ -332,8 +334,8 @@ class RunPage {
 
   async #lookAgain() {
     if (document.hidden) return;
-    const found = await this.app.api.run(this.id).catch(() => null);
-    if (found && this.absent) location.reload();
+    const found = await this.app.api.rowsOf([this.id]).catch(() => null);
+    if (found?.items.length && this.absent) location.reload();
   }
 
   #alertsChanged() {

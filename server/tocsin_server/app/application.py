@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import anyio.to_thread
 from fastapi import FastAPI
@@ -92,6 +93,7 @@ from tocsin_server.runs.rule_assignments import poll_rules
 from tocsin_server.runs.similar_runs import SimilarRunFinder, poll_similar_runs
 from tocsin_server.runs.watchdog import run_watchdog
 from tocsin_server.store import tokens as token_store
+from tocsin_server.store.connection import SQLAlchemyError
 from tocsin_server.store.database import Database, migrate, open_database
 from tocsin_server.store.periodic_jobs import DATABASE, PeriodicJobs
 from tocsin_server.store.reader import StoreReader
@@ -206,10 +208,22 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(live.router)
     for resource in RESOURCES:
         app.include_router(resource.router, prefix=API)
-    pages = page_routes(web, JoinedFiles(web), plotly, settings.root_path)
+    absent = partial(_absent, services.reader)
+    pages = page_routes(web, JoinedFiles(web), plotly, settings.root_path, absent)
     for router in (metrics.router, mcp.router, login.router, ack_link.router, embed.router, pages):
         app.include_router(router)
     return app
+
+
+def _absent(reader: StoreReader, address: str) -> bool:
+    """Return whether the page at ``address`` is that of a run or an incident that does not exist."""
+    folder, _, name = address.strip("/").partition("/")
+    try:
+        if folder == "runs":
+            return not reader.existing_runs([name])
+        return folder == "incidents" and reader.incident(name) is None
+    except SQLAlchemyError:  # its page says so
+        return False
 
 
 def assemble(settings: Settings, database: Database) -> Services:

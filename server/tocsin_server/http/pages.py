@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,6 +71,9 @@ VERSIONED = "/assets/web-"
 """Beginning of an address of a file of ``web/``; its version, a slash and its path follow."""
 IMMUTABLE = {"cache-control": "public, max-age=31536000, immutable"}
 MODULE = '<script type="module"'
+ABSENT = '<meta name="absent" />'
+"""There is no such run or incident: the page makes no request that fails, which browsers would log."""
+LOOKUP_S = 0.5
 PRELOAD = '<link rel="modulepreload" href="/{}" />'
 """Loads a script that the page imports, so that the browser need not find it in the one that imports it."""
 PLOTLY = '<link rel="preload" as="script" fetchpriority="low" href="/assets/plotly-{}.min.js" />'
@@ -202,13 +205,26 @@ class WebFiles(StaticFiles):
         return response
 
 
-def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = "") -> APIRouter:
+def page_routes(
+    web: Path,
+    joined: JoinedFiles,
+    plotly: PlotlyJS,
+    root: str = "",
+    absent: Callable[[str], bool] = lambda address: False,
+) -> APIRouter:
     """Return the routes of all pages and assets; include them last, because they match every other path.
 
     ``root`` is the path under which a proxy serves them; the addresses in ``index.html`` begin with it.
+    ``absent`` returns whether the address of a page, such as ``/runs/r_1``, names what does not exist.
     """
     router = APIRouter(include_in_schema=False)
     files = WebFiles(directory=web, check_dir=False)
+
+    async def is_absent(address: str) -> bool:
+        """Ask, but not for long: pages also open while the database does not respond."""
+        with anyio.move_on_after(LOOKUP_S):
+            return await anyio.to_thread.run_sync(absent, address, abandon_on_cancel=True)
+        return False
 
     async def page(request: Request) -> Response:
         """Return ``index.html`` with a login, else the login page. ``?sources`` loads the single modules."""
@@ -220,7 +236,11 @@ def page_routes(web: Path, joined: JoinedFiles, plotly: PlotlyJS, root: str = ""
             now = await anyio.to_thread.run_sync(joined.present)
             own = f"{root}{VERSIONED}{now.version}/"
             address = request.url.path.removeprefix(root)
-            links = [*map(PRELOAD.format, now.scripts_of(address)), *preloads(address, request.url.query)]
+            links = [*map(PRELOAD.format, now.scripts_of(address))]
+            if await is_absent(request.scope["path"].removeprefix(root)):
+                links.append(ABSENT)
+            else:
+                links.extend(preloads(address, request.url.query))
             if (address + _query(request)).startswith(WITH_CHARTS):
                 links.append(PLOTLY.format(plotly.version))
             text = now.index.replace(MODULE, "".join(links) + MODULE, 1)

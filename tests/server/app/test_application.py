@@ -30,6 +30,16 @@ def test_every_page_and_asset_is_there(server: Any) -> None:
         assert client.get("/api/v1/openapi.json").json()["info"]["title"] == "tocsin"
 
 
+@pytest.mark.parametrize("path", ["/runs/none", "/incidents/none.1.1"])
+def test_a_page_of_what_does_not_exist_says_so(server: Any, path: str) -> None:
+    """In its HTML, without requests in advance, which would fail."""
+    page = httpx.get(server.base + path, headers=server.headers)
+    assert page.status_code == 200
+    assert '<meta name="absent" />' in page.text
+    assert path not in page.text
+    assert "absent" not in httpx.get(f"{server.base}/compare", headers=server.headers).text
+
+
 def test_it_stops_while_sockets_are_open(start_server: Callable[..., Any]) -> None:
     """A training process that sends nothing and a browser that never reads do not delay it."""
     server = start_server(TOCSIN_SHUTDOWN_S="2")
