@@ -247,8 +247,11 @@ def last_good_checkpoint(
             rejected.append((found, problem))
             continue
         best = _best_of_step(found, checkpoints, onset_step, troubles)
-        onset = onset_step if onset_step is not None else _next_onset(best, troubles)
-        return LastGood(best, _sentence(best, onset, rejected), tuple(rejected))
+        limit = "the onset"
+        if onset_step is None:
+            onset_step = _next_onset(best, troubles)
+            limit = f"the problem at step {onset_step}"
+        return LastGood(best, _sentence(best, onset_step, limit, rejected), tuple(rejected))
     newest = f": {rejected[0][0].name} {rejected[0][1]}" if rejected else ""
     return LastGood(None, f"No good checkpoint is known{newest}.", tuple(rejected))
 
@@ -274,11 +277,13 @@ def _next_onset(checkpoint: Checkpoint, troubles: Iterable[Trouble]) -> int | No
     return min((step for step in later if step > checkpoint.step), default=None)
 
 
-def _sentence(checkpoint: Checkpoint, onset: int | None, rejected: Sequence[tuple[Checkpoint, str]]) -> str:
+def _sentence(
+    checkpoint: Checkpoint, onset: int | None, limit: str, rejected: Sequence[tuple[Checkpoint, str]]
+) -> str:
     parts = [f"step {checkpoint.step}"]
     if onset is not None:
         before = onset - checkpoint.step
-        parts.append(f"{before} step{'' if before == 1 else 's'} before the onset")
+        parts.append(f"{before} step{'' if before == 1 else 's'} before {limit}")
     if checkpoint.time_ns:
         parts.append(time.strftime("%H:%M UTC", time.gmtime(checkpoint.time_ns // 10**9)))
     text = f"{checkpoint.name} ({', '.join(parts)})"

@@ -48,11 +48,12 @@ NAN_AT_2997 = Trouble(WEIGHTS, 2997, at(2997), None)
 
 
 def test_the_sentence_of_the_last_good_checkpoint() -> None:
-    """Step, distance and time; and what is known about the newer one."""
+    """Step, distance and time; and what is known about the newer one. Without an incident, the problem that
+    is meant is named by its step."""
     found = last_good_checkpoint([saved(120), saved(2900), saved(3000)], None, [NAN_AT_2997])
     assert found.checkpoint == saved(2900)
     assert found.text == (
-        "ckpt_2900.pt (step 2900, 97 steps before the onset, 14:48 UTC); "
+        "ckpt_2900.pt (step 2900, 97 steps before the problem at step 2997, 14:48 UTC); "
         "ckpt_3000.pt was written after it and holds NaN weights."
     )
 

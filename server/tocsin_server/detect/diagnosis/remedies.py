@@ -146,9 +146,9 @@ def go_back(case: DiagnosisContext) -> Remedy:
     if saved is None:
         return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
     before = count(since - saved.step, "step")
-    return Remedy(
-        f"Resume from {saved.name} (step {saved.step}, {before} before the onset).", saved.resume_code
-    )
+    limit = "the onset" if since == case.onset else f"step {since}"
+    text = f"Resume from {saved.name} (step {saved.step}, {before} before {limit})."
+    return Remedy(text, saved.resume_code)
 
 
 def _resumable(case: DiagnosisContext, since: int) -> Checkpoint | None:
