@@ -5,6 +5,7 @@ import { blobOf, fileName } from "../../web/browser/download.js";
 test("file names keep letters of any script and drop special characters", () => {
   assert.equal(fileName(["../a b/<img>", "loss"], "csv"), "a_b_img-loss.csv");
   assert.equal(fileName(["学習", "损失"], "png"), "学習-损失.png");
+  assert.equal(fileName(["हिन्दी", "e\u0301"], "png"), "हिन्दी-e\u0301.png");
   assert.equal(fileName(["///", ""], "svg"), "tocsin.svg");
   assert.ok(fileName(["x".repeat(400)], "png").length < 80);
 });

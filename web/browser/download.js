@@ -3,7 +3,7 @@
 import { outside } from "../lib/root.js";
 
 /**
- * Return a file name made of run and series names: letters of any script, no characters that file systems
+ * Return a file name made of run and series names: letters of any script with their marks, no characters that file systems
  * reject.
  *
  * @param {string[]} parts
@@ -13,7 +13,7 @@ export function fileName(parts, kind) {
   const clean = parts
     .map((part) =>
       part
-        .replace(/[^\p{L}\p{N}._-]+/gu, "_")
+        .replace(/[^\p{L}\p{M}\p{N}._-]+/gu, "_")
         .replace(/^[._]+|_+$/g, "")
         .slice(0, 60),
     )
