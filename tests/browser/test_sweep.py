@@ -113,6 +113,15 @@ def test_parallel_coordinates_select_runs_by_keyboard(tab: Any, eventually_true:
     assert tab.page.locator(".parallel path.is-bad").count() == 0
 
 
+def test_what_is_drawn_for_a_size_may_change_sizes(tab: Any) -> None:
+    """Only in the next frame: within the same one, the browser would report an error."""
+    tab.page.add_init_script("addEventListener('error', ({ message }) => (window.failed = message))")
+    tab.page.reload()
+    tab.page.locator(".parallel path[data-run]").first.wait_for(state="attached")
+    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert tab.page.evaluate("() => window.failed ?? ''") == ""
+
+
 def test_parallel_coordinates_select_runs_by_dragging(tab: Any) -> None:
     """A drag down to 0.0005 selects the two larger learning rates; a click ends it."""
     strip = tab.page.locator("[data-axis='lr'] .strip")

@@ -104,3 +104,12 @@ export function focusIn(host, selector, options) {
   const found = host.querySelector(selector);
   if (found instanceof HTMLElement) found.focus(options);
 }
+
+/**
+ * Observe sizes; `act` runs in the next frame. If it changed a size that is observed within the same frame,
+ * the browser would report an error.
+ *
+ * @param {(entries: ResizeObserverEntry[]) => void} act
+ */
+export const sizeObserver = (act) =>
+  new ResizeObserver((entries) => requestAnimationFrame(() => act(entries)));

@@ -3,8 +3,8 @@
 import { outside } from "../lib/root.js";
 
 /**
- * Return a file name made of run and series names: letters of any script with their marks, no characters that file systems
- * reject.
+ * Return a file name made of run and series names: letters of any script with their marks, no characters
+ * that file systems reject.
  *
  * @param {string[]} parts
  * @param {string} kind

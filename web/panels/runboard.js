@@ -5,7 +5,7 @@
  * panels/runcharts/index.js.
  */
 
-import { el, refill, say } from "../browser/dom.js";
+import { el, refill, say, sizeObserver } from "../browser/dom.js";
 import { menu } from "../components/menu.js";
 import { runChartForm } from "../components/runs/runchartform.js";
 import { valuesDialog, valueTable } from "../components/runs/valuesdialog.js";
@@ -47,7 +47,7 @@ export class RunBoard {
       ),
       this.grid,
     );
-    this.sizes = new ResizeObserver((entries) => {
+    this.sizes = sizeObserver((entries) => {
       for (const { target } of entries) {
         [...this.#cards.values()].find((card) => card.plot === target)?.draw(this.#runs);
       }

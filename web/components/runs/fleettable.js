@@ -1,6 +1,6 @@
 /** The fleet table: thousands of rows, of which only visible ones exist. */
 
-import { el, refill } from "../../browser/dom.js";
+import { el, refill, sizeObserver } from "../../browser/dom.js";
 import { int } from "../../lib/format.js";
 import { columnsOf, leastWidth, tracks, widthOf } from "../../lib/runs/columns.js";
 import { offsets, sight } from "../../lib/virtual.js";
@@ -72,7 +72,7 @@ export class FleetTable {
       this.body,
     );
     this.onscroll = () => this.#ask();
-    this.observer = new ResizeObserver(() => this.arrange(this.items));
+    this.observer = sizeObserver(() => this.arrange(this.items));
   }
 
   open() {

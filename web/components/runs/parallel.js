@@ -3,7 +3,7 @@
  * the axis, or move its two handles with the arrow keys.
  */
 
-import { el, refill, say, svg } from "../../browser/dom.js";
+import { el, refill, say, sizeObserver, svg } from "../../browser/dom.js";
 import { ABOVE, axesOf, BELOW, nearness, nextPlace, within } from "../../lib/charts/parallel.js";
 import { factorsOf } from "../../lib/charts/sweep.js";
 import { int } from "../../lib/format.js";
@@ -67,7 +67,7 @@ export class Parallel {
       this.plot,
       el("div.bar", {}, this.count, el("span.grow"), this.only, this.none),
     );
-    this.sizes = new ResizeObserver(([{ contentRect }]) => {
+    this.sizes = sizeObserver(([{ contentRect }]) => {
       if (Math.round(contentRect.width) !== this.#width) this.#draw(Math.round(contentRect.width));
     });
     this.sizes.observe(this.plot);

@@ -4,7 +4,7 @@
  * Data: the feed of panels/metricpanels.js. Draws: SVG, with panels/runcharts/axes.js.
  */
 
-import { el, refill, say, svg } from "../../browser/dom.js";
+import { el, refill, say, sizeObserver, svg } from "../../browser/dom.js";
 import { customColumns, customTitle, resolve } from "../../lib/charts/customchart.js";
 import { pairsOf } from "../../lib/charts/pairs.js";
 import { numberAxis } from "../../lib/charts/runcharts.js";
@@ -73,7 +73,7 @@ export class ScatterPanel {
       this.plot,
       this.words,
     );
-    this.sizes = new ResizeObserver(() => this.#paint());
+    this.sizes = sizeObserver(() => this.#paint());
     this.sizes.observe(this.plot);
   }
 
