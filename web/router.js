@@ -1,5 +1,6 @@
 /** Opens the page for the address, and follows links and the browser's history. */
 
+import { allStyles } from "./browser/styles.js";
 import { inside } from "./lib/root.js";
 import { isPage, match } from "./lib/route.js";
 
@@ -42,7 +43,8 @@ export function router(app, main) {
     if (key === here && page?.moved?.()) return;
     here = key;
     const mine = ++turn;
-    const open = await (PAGES[name] ?? PAGES.missing)().catch((error) => {
+    const code = (PAGES[name] ?? PAGES.missing)();
+    const [open] = await Promise.all([code, mine > 1 && allStyles()]).catch((error) => {
       dispatchEvent(new CustomEvent("pagefailed")); // heard by first.js
       throw error;
     });

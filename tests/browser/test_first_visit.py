@@ -21,7 +21,7 @@ for step in range(5_000):
     run.log({"loss": random.gauss(1, 0.1), "grad_norm": random.random(), "scale": 2.0, "lr": 0.1}, step=step)
 """
 PAGES = {"/": "[data-run] .name a", "/runs/r_long": '[data-series="loss"] .plot .xy'}
-MOST_BYTES = {"/": 90_000, "/runs/r_long": 160_000}
+MOST_BYTES = {"/": 90_000, "/runs/r_long": 150_000}
 NOTE_REQUESTS = """(() => {
     const send = fetch;
     globalThis.asked = [];
@@ -95,6 +95,18 @@ def test_the_first_chart_needs_no_request_of_a_script(first_visit: Page, long_ru
     needed = [url for url in started if "/series?" in url or ("/assets/" in url and url.endswith(".js"))]
     assert len(needed) == 6
     assert {started[url] for url in needed} == {"parser"}
+
+
+def test_a_page_opened_from_another_has_its_styles(first_visit: Page, long_run: Any) -> None:
+    """They are loaded before it is shown."""
+    first_visit.goto(long_run.base + "/runs/r_long")
+    first_visit.locator(PAGES["/runs/r_long"]).first.wait_for()
+    assert first_visit.locator("link[rel=stylesheet][disabled]").count() == 2
+    first_visit.get_by_role("navigation", name="Pages").get_by_role("link", name="Alerts").click()
+    shown = first_visit.wait_for_function(
+        "() => { const box = document.querySelector('.inbox'); return box && getComputedStyle(box).display; }"
+    )
+    assert shown.json_value() == "grid"
 
 
 def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: Any) -> None:

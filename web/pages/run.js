@@ -213,7 +213,7 @@ class RunPage {
     this.onkey = (/** @type {KeyboardEvent} */ event) => this.nav.key(event);
     this.ontheme = () => {
       this.charts.draw();
-      this.charts.heat.draw();
+      this.charts.layers.draw();
     };
     document.addEventListener("keydown", this.onkey);
     addEventListener("themechange", this.ontheme);

@@ -2,8 +2,9 @@
 
 A run's page has about 160 modules. One by one, they need as many requests, and compress worse by a third.
 So they are joined: one script for all pages, one for the pages with charts, one for each page, and one for
-each module that a page loads only when it is used, such as a dialog. No module is in two scripts. The sources
-stay as they are; there is no build step.
+each module that a page loads only when it is used, such as a dialog. No module is in two scripts. The style
+sheets become three: of all pages, of the fleet, and of the others. The sources stay as they are; there is no
+build step.
 """
 
 from __future__ import annotations
@@ -25,12 +26,24 @@ from tocsin_server.report.bundle import BundleError, as_function, imports_of
 FOLDER = "joined/"
 MAIN = "main.js"
 STYLES = FOLDER + "pages.css"
+"""What all pages need, and all that a run's page needs."""
+FLEET_STYLES, LATER_STYLES = FOLDER + "fleet.css", FOLDER + "later.css"
+STYLES_OF = {
+    "styles/fleet.css": FLEET_STYLES,
+    "styles/compare.css": LATER_STYLES,
+    "styles/alerting.css": LATER_STYLES,
+    "styles/rules.css": LATER_STYLES,
+}
+"""The joined file of each style sheet that is not in STYLES."""
+FLEET_PAGE, RUN_PAGE = "pages/fleet.js", "pages/run.js"
+"""People open these first."""
+WITHOUT_STYLES = {RUN_PAGE: (FLEET_STYLES, LATER_STYLES), FLEET_PAGE: (LATER_STYLES,)}
+"""What these pages do not load; ``web/browser/styles.js`` does when another page is opened from them."""
 CHARTS = "charts.js"
-PAGES_WITH_CHARTS = frozenset({"pages/run.js", "pages/compare.js", "pages/incident.js"})
-"""What only these pages share is in the script CHARTS; what other pages share is in MAIN."""
-FIRST_PAGES = frozenset({"pages/fleet.js", "pages/run.js"})
-"""People open these first, so MAIN has no module that neither of them needs at once; LATER has those."""
-LATER = "later.js"
+PAGES_WITH_CHARTS = frozenset({RUN_PAGE, "pages/compare.js", "pages/incident.js"})
+"""What only these pages share is in the script CHARTS."""
+FLEET, LATER = "fleet.js", "later.js"
+"""What pages share and a run's page does not need at once: in FLEET if the fleet does, else in LATER."""
 PAGES = {"": "fleet", "runs": "run", "incidents": "incident"}
 """Modules of pages whose address begins with another word."""
 GZIP_LEVEL, ZSTD_LEVEL = 9, 19
@@ -39,6 +52,10 @@ _COMMENT = re.compile(r"^[ \t]*//[^\n]*|/\*\*?\s.*?\*/", re.MULTILINE | re.DOTAL
 """A comment; with two slashes only on a separate line. No string of a module looks like one."""
 _INDENT = re.compile(r"\n\s+")
 _SHEETS = re.compile(r'(?:<link rel="stylesheet" href="/styles/\w+\.css" />\s*)+')
+STYLE = '<link rel="stylesheet" href="/{}" />'
+_SCRIPT = re.compile(r'<script src="/(\w+\.js)"')
+"""A script that is no module."""
+_FILE = re.compile(r'src="/(\w+\.js)"')
 _SHEET = re.compile(r'href="/(styles/\w+\.css)"')
 
 
@@ -73,8 +90,20 @@ class Joined:
 
     def scripts_of(self, address: str) -> tuple[str, ...]:
         """Return the scripts of the page at ``address``, such as ``/runs/r_1``."""
-        word = address.strip("/").partition("/")[0]
-        return self.scripts.get(f"pages/{PAGES.get(word, word)}.js", ())
+        return self.scripts.get(_page_at(address), ())
+
+    def index_of(self, address: str) -> str:
+        """Return ``index.html`` for the page at ``address``: the style sheets of other pages are disabled."""
+        text = self.index
+        for sheet in WITHOUT_STYLES.get(_page_at(address), ()):
+            text = text.replace(STYLE.format(sheet), STYLE.format(sheet).replace(" />", " disabled />"))
+        return text
+
+
+def _page_at(address: str) -> str:
+    """Return the module of the page at ``address``."""
+    word = address.strip("/").partition("/")[0]
+    return f"pages/{PAGES.get(word, word)}.js"
 
 
 @dataclass(frozen=True)
@@ -111,19 +140,31 @@ def join(web: Path, version: str) -> Joined:
         BundleError: A module cannot be joined.
     """
     index = (web / "index.html").read_text("utf-8")
-    sheets = _SHEET.findall(index)
-    style = "".join((web / path).read_text("utf-8") for path in sheets)
-    files = {STYLES: Packed("text/css", shortened(style).encode("utf-8"))}
-    index = _SHEETS.sub(f'<link rel="stylesheet" href="/{STYLES}" />', index, 1)
+    files = {name: _packed("text/css", shortened(text)) for name, text in _styles(web, index).items()}
+    index = _SHEETS.sub("".join(map(STYLE.format, files)), index, 1)
     modules = _modules(web)
     entries = [MAIN, *dict.fromkeys(path for each in modules.values() for path in each.later.values())]
     scripts = _scripts(modules, entries)
     for name in dict.fromkeys(scripts.values()):
-        text = _script(web, modules, scripts, name)
-        files[FOLDER + name] = Packed("text/javascript", text.encode("utf-8"))
-    index = index.replace(f'src="/{MAIN}"', f'src="/{FOLDER}{MAIN}"')
+        files[FOLDER + name] = _packed("text/javascript", _script(web, modules, scripts, name))
+    for name in _SCRIPT.findall(index):
+        files[FOLDER + name] = _packed("text/javascript", shortened((web / name).read_text("utf-8")))
+    index = _FILE.sub(rf'src="/{FOLDER}\1"', index)
     needed = {entry: _needed(modules, scripts, entry) for entry in entries}
     return Joined(version, files, needed, index)
+
+
+def _packed(media_type: str, text: str) -> Packed:
+    return Packed(media_type, text.encode("utf-8"))
+
+
+def _styles(web: Path, index: str) -> dict[str, str]:
+    """Return the texts of the joined style sheets, in the order of ``index``."""
+    joined: dict[str, str] = {}
+    for path in _SHEET.findall(index):
+        name = STYLES_OF.get(path, STYLES)
+        joined[name] = joined.get(name, "") + (web / path).read_text("utf-8")
+    return joined
 
 
 def _modules(web: Path) -> dict[str, _Module]:
@@ -174,10 +215,11 @@ def _script_of(users: Sequence[str], pages: frozenset[str]) -> str:
     at_once = pages.intersection(users)
     if len(users) == 1 or (at_once and len(pages) == 1):
         return (*at_once, *users)[0].replace("/", "_")
-    first = at_once & FIRST_PAGES
-    if pages <= PAGES_WITH_CHARTS and (first or len(at_once) > 1):
+    if pages <= PAGES_WITH_CHARTS and (RUN_PAGE in at_once or len(at_once) > 1):
         return CHARTS
-    return MAIN if first else LATER
+    if RUN_PAGE in at_once:
+        return MAIN
+    return FLEET if FLEET_PAGE in at_once else LATER
 
 
 def _reached(modules: Mapping[str, _Module], entry: str, *, later: bool = False) -> list[str]:
@@ -215,7 +257,19 @@ def _script(web: Path, modules: Mapping[str, _Module], scripts: Mapping[str, str
         text = _LATER.sub(later, module.text)
         imports = {address: _name(each) for address, each in module.imports.items()}
         parts.append(as_function(web / path, text, _name(path), imports))
-    return "\n".join((*parts, f"export {{{', '.join(map(_name, own))}}};\n"))
+    used = _used_elsewhere(modules, scripts)
+    return "\n".join((*parts, f"export {{{', '.join(_name(path) for path in own if path in used)}}};\n"))
+
+
+def _used_elsewhere(modules: Mapping[str, _Module], scripts: Mapping[str, str]) -> set[str]:
+    """Return the modules that those of other scripts import, or that are loaded later."""
+    now = {
+        path
+        for user, module in modules.items()
+        for path in module.imports.values()
+        if scripts[path] != scripts[user]
+    }
+    return now.union(*(module.later.values() for module in modules.values()))
 
 
 def shortened(text: str) -> str:

@@ -243,7 +243,7 @@ def page_routes(
                 links.extend(preloads(address, request.url.query))
             if (address + _query(request)).startswith(WITH_CHARTS):
                 links.append(PLOTLY.format(plotly.version))
-            text = now.index.replace(MODULE, "".join(links) + MODULE, 1)
+            text = now.index_of(address).replace(MODULE, "".join(links) + MODULE, 1)
         text = _ADDRESS.sub(lambda found: root + found[0] if found[1] else own, text)
         return HTMLResponse(text, headers=REVALIDATED)
 

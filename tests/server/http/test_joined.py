@@ -50,13 +50,20 @@ def web(tmp_path: Path) -> Path:
 
 
 def test_each_page_has_its_scripts(web: Path) -> None:
-    """One of the page; what the fleet shares with another is in that of every page, which comes first."""
-    _renamed(web, ("b", "fleet"))
+    """One of the page; what a run shares with another is in that of every page, which comes first."""
+    _renamed(web, ("b", "run"))
     joined = join(web, "1")
     assert joined.scripts_of("/a") == (FOLDER + "main.js", FOLDER + "pages_a.js")
     assert b"both_js = " in joined.files[FOLDER + "main.js"].text
     assert joined.scripts_of("/nonsense") == ()
     assert 'src="/joined/main.js"' in joined.index
+
+
+def test_what_the_fleet_shares_is_not_loaded_by_a_run(web: Path) -> None:
+    _renamed(web, ("b", "fleet"))
+    joined = join(web, "1")
+    assert joined.scripts_of("/")[1:] == (FOLDER + "pages_fleet.js", FOLDER + "fleet.js")
+    assert b"both_js = " in joined.files[FOLDER + "fleet.js"].text
 
 
 def test_a_page_runs(web: Path, tmp_path: Path) -> None:
@@ -118,6 +125,17 @@ def test_style_sheets_become_one(web: Path) -> None:
     assert re.findall("<link [^>]+>", joined.index) == [f'<link rel="stylesheet" href="/{STYLES}" />']
 
 
+@pytest.mark.parametrize(
+    ("address", "disabled"),
+    [("/runs/r_1", ["fleet", "later"]), ("/", ["later"]), ("/compare", []), ("/absent", [])],
+)
+def test_the_style_sheets_of_other_pages_are_disabled(address: str, disabled: list[str]) -> None:
+    """All are listed, in the order of their rules."""
+    text = join(WEB, "1").index_of(address)
+    assert re.findall(r'href="/joined/(\w+)\.css"', text) == ["pages", "fleet", "later"]
+    assert re.findall(r'href="/joined/(\w+)\.css" disabled />', text) == disabled
+
+
 def test_modules_that_import_each_other_are_an_error(web: Path) -> None:
     (web / "base.js").write_text('import { ran } from "./main.js";\nexport const base = ran;\n')
     with pytest.raises(BundleError, match="imports itself"):
@@ -150,7 +168,7 @@ def test_every_page_is_joined(address: str) -> None:
     scripts = joined.scripts_of(address)
     assert len([path for path in scripts if re.fullmatch(r"joined/pages_[a-z]+\.js", path)]) == 1
     assert set(scripts) <= set(joined.files)
-    assert len(scripts) < 5
+    assert len(scripts) < 6
 
 
 def test_every_module_is_in_one_script() -> None:

@@ -9,7 +9,7 @@ import { notLoaded } from "../../components/undo.js";
 import { withChart, withoutChart } from "../../lib/charts/customchart.js";
 import { ruleAddress } from "../../lib/views/ruleview.js";
 import { xMetric } from "../../lib/views/xaxis.js";
-import { LayerHeat } from "../../panels/layers.js";
+import { Layers } from "../../panels/layers.js";
 import { MetricPanels } from "../../panels/metricpanels.js";
 import { OverviewStrip } from "../../panels/overviewstrip.js";
 import { boxed, panelMenu } from "../../panels/panelmenu.js";
@@ -83,7 +83,7 @@ export class RunCharts {
         this.restyle();
       },
     });
-    this.heat = new LayerHeat({
+    this.layers = new Layers({
       ask: (window, series) => app.api.layers(id, window, series),
       go: (step) => nav.go(step),
     });
@@ -132,7 +132,7 @@ export class RunCharts {
       this.controls.attempts,
       this.vitals.node,
       legend(),
-      this.heat.node,
+      this.layers.node,
       this.metrics.head.node,
       this.metrics.failure,
       this.metrics.head.nothing,
@@ -145,7 +145,7 @@ export class RunCharts {
     this.metrics.close();
     this.tooltip.close();
     this.plots.close();
-    this.heat.close();
+    this.layers.close();
     document.documentElement.classList.remove("has-full");
   }
 
@@ -350,8 +350,7 @@ export class RunCharts {
    * @param {boolean} again the run may have more by now
    */
   #layers(again = false) {
-    const alert = this.source.chosen();
-    void this.heat.look(LayerHeat.window(alert, this.source.nav.window()), alert?.onset_step ?? null, again);
+    void this.layers.look(this.source.chosen(), this.source.nav.window(), again);
   }
 
   bucketsOfWhole() {
