@@ -1,7 +1,8 @@
 /**
  * Gradient norms by layer, around an alert or in the chosen window.
  *
- * Data: its page asks data/api.js for one window at a time. Draws: layerheat.js, loaded for a run that has any.
+ * Data: its page asks data/api.js for one window at a time. Draws: layerheat.js, loaded for a run that has
+ * any.
  */
 
 import { el } from "../browser/dom.js";
