@@ -5,7 +5,9 @@
 #   make check        ruff, codespell, mypy --strict, tsc, prettier, eslint
 #   make docs         the documentation site, in build/docs; make docs-serve serves it while you write
 #   make test         the suite: every claim, long matrices by a representative
-#   make test-all     the whole matrices, then every real training with other CPU kernels (hours)
+#   make test-all     the whole matrices, then every real training with other CPU kernels (hours); TESTS='files or
+#                     options' runs only these
+#   make test-kernels    every real training with other CPU kernels
 #   make test-versions   the hook under the lowest and the highest torch (downloads gigabytes)
 #   make test-lowest     the server with the lowest versions of its dependencies
 #   make dist         sdists and wheels of both packages, in dist/
@@ -26,7 +28,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
-.PHONY: setup demo check docs docs-serve test test-all test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser webkit clean
+.PHONY: setup demo check docs docs-serve test test-all test-kernels test-versions test-lowest dist bench bench-regressions bench-baseline flame bench-detection real-trainers screenshots animation browser webkit clean
 
 # Tests start hundreds of Pythons: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -71,10 +73,13 @@ test: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) browser
 	cd tests/web && node --test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) --durations=25 $(TESTS)
 
-# Kernels round differently on another CPU. These variables make torch take those of an older one.
 test-all: $(STAMPS)/python $(STAMPS)/node $(STAMPS)/unpacked $(TRAINERS) $(ALL_TRAINERS) $(TRACKERS) browser
 	cd tests/web && node --test
-	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 $(SIDE_BY_SIDE) --durations=50
+	TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --timeout=1800 $(SIDE_BY_SIDE) --durations=50 $(TESTS)
+	$(if $(TESTS),,@$(MAKE) --no-print-directory test-kernels)
+
+# Kernels round differently on another CPU. These variables make torch take those of an older one.
+test-kernels: $(STAMPS)/python
 	for kernels in 'ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE' \
 	  'ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=2'; do \
 	  env TOCSIN_TEST_ALL=1 OMP_NUM_THREADS=1 $$kernels $(BIN)/python -m pytest --timeout=1800 \

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Launched, Visit, notify_at_once
-from tests.matrix import ALL
+from tests.matrix import ALL, LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"
@@ -136,6 +136,7 @@ def test_axe_finds_nothing(desktop: dict[str, Seen]) -> None:
     assert not {name: seen.violations for name, seen in desktop.items() if seen.violations}
 
 
+@LONG
 def test_axe_finds_nothing_on_a_phone(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Neither on a screen of 390 pixels."""
     tab = visit(looked_at, None)
@@ -166,6 +167,7 @@ def test_1_rem_is_16_pixels(looked_at: Any, visit: Callable[..., Any]) -> None:
     assert page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "16px"
 
 
+@LONG
 def test_axe_finds_nothing_in_menus_dialogs_and_tabs(looked_at: Any, visit: Callable[..., Any]) -> None:
     """Neither do a chart's menu, the palette, the list of shortcuts, a table of values and the tabs."""
     tab = visit(looked_at, None)
@@ -206,6 +208,7 @@ def test_axe_finds_nothing_in_forms(looked_at: Any, visit: Callable[..., Any]) -
     assert not {name: issues for name, issues in found.items() if issues}
 
 
+@LONG
 def test_axe_finds_nothing_in_what_is_opened(looked_at: Any, visit: Callable[..., Any]) -> None:
     """The explanation of a rule, an incident, groups of runs, and the media of runs without any."""
     tab = visit(looked_at)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.test_accessibility import violations_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_states"
@@ -60,6 +61,7 @@ def test_a_created_token_is_in_all_lines_and_checked(quiet: Any, visit: Callable
     expect(page.locator(".checks .is-done")).to_have_count(2)
 
 
+@LONG
 def test_axe_finds_nothing_in_toasts_and_editors(
     shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\"'&amp;"
 CHOSEN = "[role=option][aria-selected=true]"
@@ -55,6 +57,7 @@ def chosen(tab: Any) -> str:
     return str(tab.page.locator(CHOSEN).get_attribute("data-alert"))
 
 
+@LONG
 def test_the_whole_inbox_by_keyboard(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """Open the inbox, move down, acknowledge with a note, silence, and open the charts, by keyboard
     only."""
@@ -121,6 +124,7 @@ def test_an_acknowledgement_is_undone(tab: Any, alerting_tower: tuple[Any, dict[
     assert alerting_tower[0].get(f"/alerts/{alert}/history")["marks"]["ack"] is None
 
 
+@LONG
 def test_several_alerts_are_acknowledged_together(
     tab: Any, alerting_tower: tuple[Any, dict[str, str]]
 ) -> None:
@@ -138,6 +142,7 @@ def test_several_alerts_are_acknowledged_together(
     assert {each.get_attribute("data-alert") for each in acknowledged} == alerts
 
 
+@LONG
 def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """Project, severity, search text and the selected alert are the same after a reload."""
     alert = alerting_tower[1]["r_a"]
@@ -155,6 +160,7 @@ def test_the_address_has_the_filter(tab: Any, alerting_tower: tuple[Any, dict[st
     tab.page.locator("[role=option]").nth(2).wait_for()
 
 
+@LONG
 def test_the_selection_stays_when_new_alerts_appear(
     tab: Any, alerting_tower: tuple[Any, dict[str, str]], alerting: Callable[..., Any]
 ) -> None:
@@ -180,6 +186,7 @@ def test_hostile_names_are_text(tab: Any, alerting_tower: tuple[Any, dict[str, s
     assert tab.page.locator("img").count() == 0
 
 
+@LONG
 def test_history_names_each_step(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     """The history of the alert is below its diagnosis."""
     row(tab, alerting_tower[1]["r_a"]).click()
@@ -219,6 +226,7 @@ def test_the_run_page_acknowledges_and_silences(tab: Any, alerting_tower: tuple[
     ]
 
 
+@LONG
 def test_the_first_action_precedes_the_details(tab: Any, alerting_tower: tuple[Any, dict[str, str]]) -> None:
     _, alerts = alerting_tower
     row(tab, alerts["r_a"]).click()
@@ -227,6 +235,7 @@ def test_the_first_action_precedes_the_details(tab: Any, alerting_tower: tuple[A
     assert heads == ["first action", "evidence", "timeline", "other explanations", "how to confirm"]
 
 
+@LONG
 def test_an_incident_has_a_thumbnail_of_its_signal(
     tab: Any, alerting_tower: tuple[Any, dict[str, str]]
 ) -> None:

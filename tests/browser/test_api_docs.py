@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.browser.test_accessibility import violations_of
+from tests.matrix import LONG
 from tocsin_server.http import api_docs
 
 pytestmark = pytest.mark.browser
@@ -30,6 +31,7 @@ def opened(shared_tower: Any, visit: Callable[..., Any]) -> Any:
     return tab
 
 
+@LONG
 def test_routes_can_be_tried_and_nothing_is_wrong(opened: Any, shared_tower: Any) -> None:
     """No message in the console, no request to another host, no violation of axe-core's rules."""
     assert opened.said == []

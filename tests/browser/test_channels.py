@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SECRET = "https://1.1.1.1/hidden-hidden"
 
@@ -33,6 +35,7 @@ def make(page: Any, name: str, kind: str, url: str = "") -> Any:
     return page.get_by_role("article", name=f"Channel {name}", exact=True)
 
 
+@LONG
 def test_a_forbidden_address_is_rejected_at_its_field(tab: Any) -> None:
     """An address in the server's own network, and a scheme that is not allowed, are rejected at the field."""
     make(tab.page, "inside", "webhook", "http://127.0.0.1:9/x")
@@ -70,6 +73,7 @@ def test_a_test_shows_its_result(tab: Any) -> None:
     lost.get_by_text("The test failed").wait_for()
 
 
+@LONG
 def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_module: Any) -> None:
     """Undo within its time. Without it, the channel is deleted when the page is left."""
     channel = make(tab.page, "short-lived", "webhook", SECRET)
@@ -90,6 +94,7 @@ def test_undo_restores_a_deleted_channel_with_its_secret(tab: Any, tower_of_the_
     tab.page.wait_for_function(gone)
 
 
+@LONG
 def test_without_a_channel_a_kind_needs_only_its_address(tower: Any, visit: Callable[..., Any]) -> None:
     """A click on a kind opens its form with a name, and with the focus in the field that is missing."""
     page = visit(tower, None).page

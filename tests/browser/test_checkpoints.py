@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tocsin
+from tests.matrix import LONG
 
 HOSTILE = '/runs/<b>x"\x1b[2J\n.pt'
 
@@ -36,6 +37,7 @@ def run(tower_of_the_module: Any, run_of: Callable[[Any, str], str]) -> str:
     return run_of(tower, "saves")
 
 
+@LONG
 def test_the_last_good_checkpoint_is_first_and_each_problem_is_named(
     run: str, visit: Callable[..., Any], tower_of_the_module: Any
 ) -> None:

@@ -70,6 +70,7 @@ def test_the_difference_to_the_baseline(tab: Any) -> None:
     tab.page.locator('[data-series="loss"] .faults', has_text="NaN").wait_for()
 
 
+@LONG
 def test_runs_are_smoothed_as_on_the_run_page(tab: Any) -> None:
     """By kind and number: a running mean of three points, of values that differ from point to point."""
     tab.page.get_by_label("Kind of average").select_option("mean")
@@ -81,6 +82,7 @@ def test_runs_are_smoothed_as_on_the_run_page(tab: Any) -> None:
     tab.until(lambda: tab.page.evaluate(LINES)[0][1][1], pytest.approx(sum(raw[:3]) / 3))
 
 
+@LONG
 def test_labels_beside_an_axis_do_not_overlap(tab: Any) -> None:
     """The label of the NaN and Inf marks is above the highest number of the axis."""
     loss = tab.page.locator('[data-series="loss"]').first
@@ -92,6 +94,7 @@ def test_labels_beside_an_axis_do_not_overlap(tab: Any) -> None:
     assert label["y"] + label["height"] <= min(tops)
 
 
+@LONG
 def test_runs_of_one_step_are_dots_at_it(shared_tower: Any, script: Callable[[str], str], tab: Any) -> None:
     """The axis has room on both sides of the only step."""
     with shared_tower.training(script("scripted"), "single", "r_single", "5", "1") as process:
@@ -113,6 +116,7 @@ def test_only_settings_that_differ_are_listed(tab: Any) -> None:
     assert tab.page.locator("main img, main table b").count() == 0
 
 
+@LONG
 @pytest.mark.parametrize("align", represented(["relative", "tokens"]))
 def test_runs_are_aligned(align: str, tab: Any) -> None:
     """Aligned by time and by tokens, both are drawn, and the address has the alignment."""
@@ -121,6 +125,7 @@ def test_runs_are_aligned(align: str, tab: Any) -> None:
     tab.page.wait_for_function(f"() => ({INKS})().length === 2")
 
 
+@LONG
 @pytest.mark.parametrize("align", represented(["step", "relative", "tokens"]))
 def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
     """In each alignment, the visible window is requested by the steps of each run."""
@@ -139,6 +144,7 @@ def test_a_zoom_asks_for_finer_buckets(align: str, tab: Any) -> None:
     assert all(0 <= run["from"] <= run["to"] for run in asked)
 
 
+@LONG
 def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     """A run is added by keyboard to an empty comparison."""
     tab.page.goto(f"{shared_tower.base}/compare")
@@ -150,6 +156,7 @@ def test_a_run_is_added_by_its_name(tab: Any, shared_tower: Any) -> None:
     tab.page.wait_for_url("**run=r_left*")
 
 
+@LONG
 def test_hovering_highlights_a_run_without_redrawing_the_chart(tab: Any) -> None:
     """A run is highlighted by its row or its line. Runs without a line dim no other run."""
     lifted = tab.page.locator('[data-series="loss"] .lift path')
@@ -187,6 +194,7 @@ def test_a_tooltip_lists_the_values_at_the_pointer(tab: Any) -> None:
     tooltip.wait_for(state="hidden")
 
 
+@LONG
 def test_a_click_pins_the_tooltip_and_its_button_releases_it(tab: Any) -> None:
     """The values of both runs stay when the pointer leaves."""
     tooltip = tab.page.locator(".tooltip", has_text="step 20")
@@ -201,6 +209,7 @@ def test_a_click_pins_the_tooltip_and_its_button_releases_it(tab: Any) -> None:
     assert "at=" not in tab.page.url
 
 
+@LONG
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
     width: int, tab: Any, shared_tower: Any, eventually_true: Callable[..., Any]
@@ -227,6 +236,7 @@ def test_a_long_name_at_the_crosshair_does_not_widen_the_page(
         tab.page.evaluate(rename, "left")
 
 
+@LONG
 def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
     """Hiding one run leaves the other's row, and the focus stays."""
     for run in RUNS:  # the rows are complete with their alerts
@@ -240,6 +250,7 @@ def test_only_the_changed_row_is_redrawn(tab: Any) -> None:
     tab.until(lambda: tab.page.evaluate("() => document.activeElement.ariaLabel"), "Show left")
 
 
+@LONG
 def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
     """The focus moves so that several runs can be removed one after another."""
     tab.page.get_by_role("button", name="Remove left").focus()
@@ -248,6 +259,7 @@ def test_removing_a_run_by_keyboard_focuses_the_next(tab: Any) -> None:
     tab.until(lambda: tab.page.evaluate("() => document.activeElement.dataset.act"), "drop r_right")
 
 
+@LONG
 def test_charts_say_that_every_run_is_hidden(tab: Any) -> None:
     """The chart says that all runs are hidden, not that there are no values."""
     for name in ("left", HOSTILE):

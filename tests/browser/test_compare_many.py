@@ -12,7 +12,7 @@ from tests.browser.crowd import crowd_of, values
 from tests.conftest import wait_for
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 120
 LOSSES = """(runs) => {
     const rows = [...document.querySelectorAll("tr[data-run^=c_]")];
@@ -102,7 +102,6 @@ def test_a_run_that_goes_on_stays_live_among_ended_ones(
             seen.add(value.inner_text())
 
 
-@LONG
 def test_thousands_of_runs_are_one_line_per_group(tower: Any, visit: Callable[..., Any]) -> None:
     """Above a thousand runs, the groups are drawn and listed, also over times; no run has a line or a row."""
     crowd_of(tower, 1_010)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+from tests.matrix import LONG
+
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 FAILING = """
 import sys, tocsin
 run = tocsin.watch("printing", name="printing", resume="r_printing", exit_timeout=60)

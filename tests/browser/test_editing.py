@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_edited"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -52,6 +54,7 @@ def secret(server: Any) -> str:
     return str(server.token)
 
 
+@LONG
 def test_notes_have_a_preview_and_other_browsers_show_them(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
@@ -80,6 +83,7 @@ def test_a_conflicting_edit_is_never_overwritten_unread(tab: Any, edited: Any, e
     eventually_true(lambda: stored(edited)["notes"] == both, "both texts to be stored")
 
 
+@LONG
 def test_name_and_tags_change_by_keyboard_in_every_browser(
     tab: Any, edited: Any, visit: Callable[..., Any]
 ) -> None:
@@ -115,6 +119,7 @@ def test_a_deleted_run_shows_it_and_can_be_restored(tab: Any, edited: Any) -> No
     assert stored(edited)["deletion_ms"] is None
 
 
+@LONG
 def test_selected_runs_are_deleted_and_restored_in_every_browser(
     edited: Any, visit: Callable[..., Any]
 ) -> None:

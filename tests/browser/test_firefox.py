@@ -10,9 +10,9 @@ import pytest
 
 from tests.browser.every_page import LOSS, PAGES, RUN, SHOWS, VARIANTS
 from tests.browser.firefox import CONTROL, ESCAPE, Firefox, firefox
-from tests.matrix import represented
+from tests.matrix import LONG, represented
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 
 REPRESENTATIVES = ("/", f"/runs/{RUN}?at=9", f"/compare?run={RUN}", "/alerts?state=all", "/rules?new=1")
 

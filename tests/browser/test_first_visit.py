@@ -12,9 +12,10 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS
 from tests.conftest import wait_for
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-LONG = """
+MANY_STEPS = """
 import random, tocsin
 run = tocsin.watch("long", name="long", resume="r_long", exit_timeout=60)
 for step in range(5_000):
@@ -37,7 +38,7 @@ ANNOUNCED = """() => [...document.querySelectorAll("link[rel=preload][as=fetch]"
 @pytest.fixture(scope="module")
 def long_run(tower_of_the_module: Any) -> Any:
     """A server with a run of more steps than a chart has points."""
-    with tower_of_the_module.training("-c", LONG) as process:
+    with tower_of_the_module.training("-c", MANY_STEPS) as process:
         assert process.wait(120) == 0
     return tower_of_the_module
 
@@ -68,6 +69,7 @@ def test_a_first_visit_is_small(path: str, first_visit: Page, long_run: Any) -> 
     assert sum(sent.values()) < MOST_BYTES[path], sent
 
 
+@LONG
 @pytest.mark.parametrize("path", PAGES)
 def test_what_a_page_announces_it_requests_once(path: str, first_visit: Page, long_run: Any) -> None:
     """The links in its HTML are its own requests, letter for letter, so that it waits for none of them."""
@@ -109,6 +111,7 @@ def test_a_page_opened_from_another_has_its_styles(first_visit: Page, long_run: 
     assert shown.json_value() == "grid"
 
 
+@LONG
 def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: Any) -> None:
     """While its code is on the way, they are no shortcuts: G and S would open the settings."""
     held: list[Route] = []
@@ -125,6 +128,7 @@ def test_letters_after_ctrl_k_wait_for_the_palette(first_visit: Page, long_run: 
     assert first_visit.url == long_run.base + "/"
 
 
+@LONG
 def test_ctrl_k_before_the_app_has_started_opens_the_palette(first_visit: Page, long_run: Any) -> None:
     """As soon as it has; the browser does not take the key for its own search."""
     held: list[Route] = []
@@ -152,6 +156,7 @@ def test_the_palette_says_why_it_lists_no_runs(first_visit: Page, long_run: Any)
     expect(palette.get_by_role("option", name="Settings")).to_be_visible()
 
 
+@LONG
 def test_the_icon_of_the_tab_is_requested_once(first_visit: Page, long_run: Any) -> None:
     """While no alert fires, the app keeps the address in the HTML."""
     first_visit.goto(long_run.base + "/")
@@ -162,6 +167,7 @@ def test_the_icon_of_the_tab_is_requested_once(first_visit: Page, long_run: Any)
     expect(icon).to_have_attribute("href", address[1])
 
 
+@LONG
 def test_two_clicks_open_one_dialog(first_visit: Page, long_run: Any) -> None:
     """The second one comes while the code of the dialog is on the way."""
     first_visit.goto(long_run.base + "/runs/r_long")

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.crowd import crowd_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 2000 if os.environ.get("TOCSIN_TEST_ALL") else 800
@@ -104,6 +105,7 @@ def test_runs_are_selected_by_keyboard_to_compare(tab: Any) -> None:
     assert str(link.get_attribute("href")).count("run=") == 2
 
 
+@LONG
 def test_all_filtered_runs_can_be_compared(tab: Any) -> None:
     """Every tenth run: a row each, up to twelve of a color in a trace, non-finite values marked, each run can
     be highlighted."""
@@ -134,6 +136,7 @@ def test_an_update_redraws_only_the_cells_that_changed(
     assert set(tab.page.evaluate("() => [...touched]")) <= {"r_news"}
 
 
+@LONG
 def test_kiosk_mode_shows_every_column(tab: Any, crowded: Any) -> None:
     """No column is cut off at the right edge, from the narrowest window with a table."""
     tab.page.goto(f"{crowded.base}/?kiosk=1")
@@ -143,6 +146,7 @@ def test_kiosk_mode_shows_every_column(tab: Any, crowded: Any) -> None:
         assert tab.page.evaluate(CUT_OFF) == [], width
 
 
+@LONG
 def test_the_usual_columns_fit_and_stand_under_their_heads(tab: Any, crowded: Any) -> None:
     """From the narrowest window with a table, no column is cut off or shifted."""
     tab.page.goto(crowded.base)

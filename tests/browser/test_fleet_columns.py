@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from tests.browser.crowd import crowd_of, values
 from tests.browser.test_accessibility import violations_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 30
@@ -67,6 +68,7 @@ def test_a_metric_and_a_setting_become_columns(tab: Any) -> None:
     assert cell.all_inner_texts() == [f"{exact:.4g}", "8"]
 
 
+@LONG
 def test_the_best_run_is_found_by_a_sort(tab: Any) -> None:
     """By the lowest loss, ascending at the first click."""
     open_view(tab, "columns=name,min:loss,config:lr")
@@ -78,6 +80,7 @@ def test_the_best_run_is_found_by_a_sort(tab: Any) -> None:
     tab.until(lambda: first.locator(".c-own b").all_inner_texts()[1:2], [rate])
 
 
+@LONG
 def test_columns_are_moved_by_drag_and_by_keyboard(tab: Any) -> None:
     """The cells follow their heads."""
     open_view(tab, "columns=name,step,min:loss,max:loss")
@@ -90,6 +93,7 @@ def test_columns_are_moved_by_drag_and_by_keyboard(tab: Any) -> None:
     tab.until(lambda: parse_qs(urlsplit(tab.page.url).query).get("columns"), columns)
 
 
+@LONG
 def test_a_column_is_resized_and_the_width_stays(tab: Any) -> None:
     """By drag and by arrow keys; the cells have the same width."""
     open_view(tab, "columns=name,min:loss")
@@ -107,6 +111,7 @@ def test_a_column_is_resized_and_the_width_stays(tab: Any) -> None:
         assert width == pytest.approx(112 + 70, abs=2)
 
 
+@LONG
 def test_many_columns_are_not_cut_off(tab: Any) -> None:
     """The page scrolls to the last one."""
     metrics = [f"{kind}:{name}" for kind in ("last", "min", "max") for name in ("loss", "grad_norm", "lr")]
@@ -119,6 +124,7 @@ def test_many_columns_are_not_cut_off(tab: Any) -> None:
     assert tab.page.evaluate("scrollX") > 0
 
 
+@LONG
 def test_on_a_phone_the_columns_stand_in_the_card(tab: Any) -> None:
     """With their names, below the other values, and no row covers the next."""
     tab.page.set_viewport_size({"width": 390, "height": 844})
@@ -131,6 +137,7 @@ def test_on_a_phone_the_columns_stand_in_the_card(tab: Any) -> None:
     assert below["y"] + below["height"] <= box["y"] + box["height"]
 
 
+@LONG
 def test_the_mean_of_the_last_values_is_a_column_a_filter_and_a_file(tab: Any, tmp_path: Path) -> None:
     """Exact in each, and the file has the listed runs in their order."""
     tab.page.get_by_role("button", name="Columns").click()
@@ -166,12 +173,14 @@ def test_a_value_that_is_not_loaded_is_not_called_missing(tab: Any) -> None:
     tab.until(lambda: tab.page.locator("[aria-label=loading]").count(), 0)
 
 
+@LONG
 def test_a_name_that_does_not_exist_is_said(tab: Any) -> None:
     tab.page.get_by_role("button", name="Columns").click()
     tab.page.get_by_label("Find a metric or setting").fill("nonsense")
     tab.page.get_by_text("No metric or setting contains “nonsense”.").wait_for()
 
 
+@LONG
 def test_a_metric_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> None:
     """The newest value changes while the run trains, without a reload."""
     with tab.tower.training(script("steady"), "live", "4000", "50"):
@@ -186,6 +195,7 @@ def test_a_metric_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> 
         )
 
 
+@LONG
 def test_a_sparkline_follows_a_live_run(tab: Any, script: Callable[[str], str]) -> None:
     """The sparklines of a visible run are loaded again while it trains, without a reload."""
     drawn = "document.querySelector('[data-run] .spark path')?.getAttribute('d')"
@@ -197,6 +207,7 @@ def test_a_sparkline_follows_a_live_run(tab: Any, script: Callable[[str], str]) 
         )
 
 
+@LONG
 def test_a_filter_by_a_metric(tab: Any) -> None:
     """By its lowest value, without a column of it; an unknown metric is marked."""
     least = {number: min(v for v in values(number)["loss"] if v == v) for number in range(RUNS)}
@@ -209,6 +220,7 @@ def test_a_filter_by_a_metric(tab: Any) -> None:
     tab.page.locator(".misread mark", has_text="min(los)<1").wait_for()
 
 
+@LONG
 def test_axe_finds_nothing_in_columns_and_their_dialog(tab: Any) -> None:
     """The table with a user's columns, the dialog, and the menu of views."""
     open_view(tab, "columns=name,min:loss,config:lr")

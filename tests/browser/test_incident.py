@@ -12,7 +12,7 @@ import pytest
 
 from tests.browser.test_accessibility import ASK, AXE, RULES
 from tests.browser.test_phone import OWN, WIDER
-from tests.matrix import represented
+from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_incident"
@@ -56,6 +56,7 @@ def bottom(page: Any, selector: str) -> float:
     return float(page.wait_for_function(BOTTOM, arg=selector).json_value())
 
 
+@LONG
 def test_cause_action_and_charts_need_no_scrolling(tab: Any) -> None:
     tab.page.get_by_role("heading", name="First action").wait_for()
     shown = [".likely-cause", '.diag [data-act="ack"]', '.onset [data-series="scale"]']
@@ -67,6 +68,7 @@ def test_the_head_says_what_broke_where_and_since_when(tab: Any) -> None:
     assert re.search(r"Alerts / alerting / <b>bold</b> .*since step 20 · \d\d:\d\d", head), head
 
 
+@LONG
 def test_the_first_screen_of_a_phone_is_enough_to_acknowledge(tab: Any, broken: Any) -> None:
     tab.page.set_viewport_size(PHONE)
     act = '.diag [data-act="ack"]'
@@ -89,16 +91,19 @@ def test_a_silence_is_for_the_incident(tab: Any, broken: Any) -> None:
     assert silence["matchers"] == [f'incident="{incident_of(broken)["id"]}"']
 
 
+@LONG
 def test_an_alert_opens_the_charts_of_the_run_at_its_onset(tab: Any) -> None:
     tab.page.locator(".alertline").first.click()
     tab.page.wait_for_url(f"**/runs/{RUN}?at=20&alert=**")
 
 
+@LONG
 def test_a_flag_opens_the_charts_of_the_run(tab: Any) -> None:
     tab.page.locator(".onset .flag").click()
     tab.page.wait_for_url(f"**/runs/{RUN}?at=20&alert=**")
 
 
+@LONG
 def test_a_line_is_pinned_and_moved_on_the_charts(tab: Any) -> None:
     """By keyboard, without leaving the page."""
     charts = tab.page.locator(".onset .vitals")
@@ -108,6 +113,7 @@ def test_a_line_is_pinned_and_moved_on_the_charts(tab: Any) -> None:
     assert "/incidents/" in tab.page.url
 
 
+@LONG
 def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[..., Any]) -> None:
     """The training logs every 500 steps; the window shows more than 150 of them on each side."""
     with broken.training(str(SPARSE), "alerting", "sparse", "r_sparse") as process:
@@ -126,6 +132,7 @@ def test_a_window_of_few_records_is_made_wider(broken: Any, visit: Callable[...,
     )
 
 
+@LONG
 def test_a_similar_incident_of_the_project_is_linked(
     tab: Any, broken: Any, alerting: Callable[..., Any]
 ) -> None:
@@ -141,6 +148,7 @@ def test_a_similar_incident_of_the_project_is_linked(
         tab.page.get_by_text(re.compile("Seen .* before in this project")).wait_for()
 
 
+@LONG
 def test_no_part_is_wider_than_a_phone(tab: Any) -> None:
     tab.page.set_viewport_size(PHONE)
     assert tab.page.evaluate(WIDER, OWN) == []
@@ -159,6 +167,7 @@ def test_an_unknown_incident_says_so(broken: Any, visit: Callable[..., Any]) -> 
     page.get_by_text("There is no such incident").wait_for()
 
 
+@LONG
 def test_what_changed_is_named_with_the_healthy_run(broken: Any, visit: Callable[..., Any]) -> None:
     """Only the learning rate differs from the healthy run."""
     with broken.training(str(CHANGED), "changed", "net", "r_net") as process:
@@ -172,6 +181,7 @@ def test_what_changed_is_named_with_the_healthy_run(broken: Any, visit: Callable
     assert rows == ["lr config 0.1 → 3.0"]
 
 
+@LONG
 def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
     broken: Any, visit: Callable[..., Any]
 ) -> None:
@@ -194,6 +204,7 @@ def test_a_remedy_that_held_is_shown_on_the_incident_and_in_the_ledger(
     assert [" ".join(each.split()) for each in cells.all_inner_texts()][1:] == ["lr lowered", "1", "0", "0"]
 
 
+@LONG
 def test_nothing_is_written_to_the_console(tab: Any) -> None:
     """Neither while the page of an incident loads, nor while its charts are drawn."""
     written: list[str] = []

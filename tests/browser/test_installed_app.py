@@ -12,9 +12,10 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import Launched
 from tests.conftest import Tower
+from tests.matrix import LONG
 from tests.reverse_proxy import free_port
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 SCOPE = "() => navigator.serviceWorker.ready.then(({ scope, active }) => [scope, active.scriptURL])"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.crowd import PROJECTS, crowd_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NEXT = "(shown) => document.querySelector('h1').textContent !== shown"
@@ -37,6 +38,7 @@ def turn(page: Any) -> str:
     return str(page.locator("h1").inner_text())
 
 
+@LONG
 def test_one_project_is_shown_after_the_other(page: Any) -> None:
     """By name, each with its runs only, and the first again after the last."""
     seen = [turn(page) for _ in range(5)]
@@ -47,6 +49,7 @@ def test_one_project_is_shown_after_the_other(page: Any) -> None:
     assert set(page.locator("[data-run] .name a").all_inner_texts()) == mine
 
 
+@LONG
 def test_the_pointer_is_hidden_until_it_moves(page: Any) -> None:
     """And the way out appears where it is."""
     page.wait_for_function(f"() => ({POINTER})() === 'none'")
@@ -57,11 +60,13 @@ def test_the_pointer_is_hidden_until_it_moves(page: Any) -> None:
     assert page.url.endswith("/?kiosk=1")
 
 
+@LONG
 def test_nothing_asks_to_be_selected(page: Any) -> None:
     """A screen without a mouse has no use for checkboxes."""
     assert page.locator("input[type=checkbox]:visible").count() == 0
 
 
+@LONG
 def test_a_tap_shows_the_way_out(four_projects: Any, chromium: Any) -> None:
     """On a touch screen: the first tap only shows the button, even on a run; the second one presses it."""
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
@@ -80,6 +85,7 @@ def test_a_tap_shows_the_way_out(four_projects: Any, chromium: Any) -> None:
     context.close()
 
 
+@LONG
 def test_runs_are_larger_than_on_the_fleet_page(page: Any) -> None:
     """On a screen of 1920 pixels, by a quarter at least."""
     page.set_viewport_size({"width": 1920, "height": 1080})
@@ -88,6 +94,7 @@ def test_runs_are_larger_than_on_the_fleet_page(page: Any) -> None:
     page.wait_for_function(f"(large) => ({SIZE})() * 1.25 <= large", arg=large)
 
 
+@LONG
 def test_the_page_moves_a_little_so_that_nothing_burns_in(page: Any) -> None:
     """The same text is not always at the same pixels."""
     corner = "() => document.querySelector('h1').getBoundingClientRect().x"
@@ -95,6 +102,7 @@ def test_the_page_moves_a_little_so_that_nothing_burns_in(page: Any) -> None:
     page.wait_for_function(f"(x) => ({corner})() !== x", arg=before)
 
 
+@LONG
 def test_a_long_list_is_read_screen_by_screen(page: Any) -> None:
     """The next project follows after the last screen, from its top."""
     page.set_viewport_size({"width": 1280, "height": 240})

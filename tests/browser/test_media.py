@@ -10,6 +10,7 @@ import torch
 from playwright.sync_api import expect
 
 import tocsin
+from tests.matrix import LONG
 
 HOSTILE = "<img src=x onerror=document.title='run'>"
 
@@ -51,6 +52,7 @@ def test_every_kind_is_shown_and_no_text_is_a_page(panel: Any) -> None:
     assert panel.page.title() != "run"
 
 
+@LONG
 def test_the_slider_goes_to_an_earlier_step(panel: Any) -> None:
     figure = panel.get_by_role("figure", name="sample")
     figure.get_by_text("step 8", exact=True).wait_for()
@@ -59,12 +61,14 @@ def test_the_slider_goes_to_an_earlier_step(panel: Any) -> None:
     expect(figure.get_by_text("step 3", exact=True)).to_have_count(1)
 
 
+@LONG
 def test_the_results_are_on_their_own_tab(panel: Any) -> None:
     panel.page.get_by_role("tab", name="Summary").click()
     results = panel.page.get_by_role("tabpanel", name="Summary")
     assert " ".join(results.inner_text().split()) == "best 0.93"
 
 
+@LONG
 def test_two_runs_are_compared_side_by_side(
     run: str, run_of: Callable[[Any, str], str], visit: Callable[..., Any], tower_of_the_module: Any
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import LONG, represented
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 SCRIPTS = re.compile(r"/assets/web-[^/]+/joined/(?!main)[^/]+\.js$")
 """What the first script imports."""
@@ -36,7 +38,7 @@ def failing(page: Any, times: int, answer: dict[str, Any]) -> None:
     page.route(SCRIPTS, instead)
 
 
-@pytest.mark.parametrize("answer", [ABSENT, OLD])
+@pytest.mark.parametrize("answer", represented([ABSENT, OLD]))
 def test_a_page_whose_script_fails_reloads_once(answer: dict[str, Any], page: Any, shared_tower: Any) -> None:
     """It is then complete."""
     failing(page, 1, answer)
@@ -56,6 +58,7 @@ def test_scripts_that_keep_failing_are_a_message(page: Any, shared_tower: Any) -
     page.get_by_role("heading", name="Settings", level=1).wait_for()
 
 
+@LONG
 def test_a_part_that_is_loaded_later_fails(page: Any, shared_tower: Any) -> None:
     """As when the server was upgraded while the page was open: the address stays, all of the page is new."""
     page.goto(f"{shared_tower.base}/settings")
@@ -67,6 +70,7 @@ def test_a_part_that_is_loaded_later_fails(page: Any, shared_tower: Any) -> None
     assert page.evaluate("() => performance.getEntriesByType('navigation')[0].type") == "reload"
 
 
+@LONG
 def test_without_a_server_the_page_stays(page: Any, shared_tower: Any) -> None:
     """A reload would show an error of the browser."""
     page.goto(f"{shared_tower.base}/settings")

@@ -128,6 +128,7 @@ def test_a_loss_that_stays_up_is_never_resolved(
     assert not any("esolved" in text for text in alerts)
 
 
+@LONG
 def test_a_divergence_that_lasts_is_critical(
     shared_tower: Any, visit: Callable[..., Any], climbing: Callable[[str], Any]
 ) -> None:

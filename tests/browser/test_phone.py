@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import notify_at_once
-from tests.matrix import ALL, represented
+from tests.matrix import ALL, LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 NAME = "<img src=x onerror=alert(1)>\u202e\"'&amp;" + "x" * 210
@@ -45,6 +45,15 @@ PAGES = {
     "/deliveries": "article",
     "/settings": ".settings table",
 }
+SHOWN = (
+    "/",
+    f"/runs/{RUN}",
+    f"/compare?run={RUN}",
+    "/alerts?state=all",
+    "/rules?rule=loss-spike",
+    "/deliveries",
+)
+"""Pages that have each kind of element that could be wide."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +76,7 @@ def named(
         yield tower
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", represented(PAGES, *SHOWN))
 def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """Only tables that scroll are wider than the window: of phones, and of a desktop at 200 and 400 %."""
     tab = visit(named, None)
@@ -80,6 +89,7 @@ def test_no_page_is_wider_than_a_phone(address: str, named: Any, visit: Callable
         assert tab.page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
+@LONG
 def test_a_toast_of_a_hostile_run_fits(
     named: Any, visit: Callable[..., Any], alerting: Callable[..., Any]
 ) -> None:
@@ -107,6 +117,7 @@ def test_a_hostile_name_is_text_everywhere(address: str, named: Any, visit: Call
     assert tab.page.locator("img").count() == 0
 
 
+@LONG
 def test_a_menu_at_the_left_edge_opens_on_the_screen(named: Any, visit: Callable[..., Any]) -> None:
     """Where there is no room to the left of its button, a menu is to the right of its edge."""
     page = visit(named, None).page
@@ -120,6 +131,7 @@ def test_a_menu_at_the_left_edge_opens_on_the_screen(named: Any, visit: Callable
     assert box["x"] + box["width"] <= 390
 
 
+@LONG
 def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> None:
     """Two check marks and Compare; the report of both is available too."""
     tab = visit(named, None)
@@ -132,6 +144,7 @@ def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> 
     assert tab.page.get_by_text("Report", exact=True).is_visible()
 
 
+@LONG
 def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
     """The search of the header is a touch target on a phone; it leads to the page of a run."""
     page = visit(named).page
@@ -149,6 +162,7 @@ def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
     page.wait_for_url("**/runs/**")
 
 
+@LONG
 def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> None:
     """Buttons and fields, also those of segments, and the links that open rules; not links within a text."""
     context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
@@ -169,6 +183,7 @@ def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> Non
     context.close()
 
 
+@LONG
 @pytest.mark.parametrize("address", represented(["/alerts?state=all", "/silences", "/deliveries"]))
 def test_all_tabs_are_visible_on_a_phone(address: str, named: Any, visit: Callable[..., Any]) -> None:
     """The links between the alerting pages and the filters fit the screen without scrolling."""

@@ -16,6 +16,7 @@ from playwright.sync_api import CDPSession, Worker
 
 from tests.browser.conftest import Launched, notify_at_once
 from tests.conftest import tower_in, wait_for
+from tests.matrix import LONG
 from tests.server.push_service import PushService
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -113,6 +114,7 @@ def test_a_browser_subscribes_gets_a_test_and_unsubscribes(
     assert tower.get("/push")["items"] == []
 
 
+@LONG
 def test_a_browser_whose_vendor_refuses_says_so(settings: Callable[..., Any]) -> None:
     """As in a private window, or while the vendor's push service is blocked."""
     page = settings("Registration failed - push service error")
@@ -120,6 +122,7 @@ def test_a_browser_whose_vendor_refuses_says_so(settings: Callable[..., Any]) ->
     page.locator("[data-push=off]").get_by_text("Registration failed - push service error").wait_for()
 
 
+@LONG
 def test_a_browser_without_permission_says_what_to_do(settings: Callable[..., Any]) -> None:
     """There is no button that cannot work."""
     page = settings(allowed=False)
@@ -212,12 +215,14 @@ def test_a_push_is_shown_while_no_page_is_open(closed_app: ClosedApp, pushed: st
     assert closed_app.click() == [f"{tower.base}/incidents/{incident['id']}"]
 
 
+@LONG
 def test_the_icon_shows_the_number_of_open_incidents(closed_app: ClosedApp, pushed: str) -> None:
     closed_app.worker.evaluate("() => { navigator.setAppBadge = async (count) => { self.badge = count; }; }")
     closed_app.deliver(json.dumps(json.loads(pushed) | {"open": 3}))
     assert closed_app.worker.evaluate("() => self.badge") == 3
 
 
+@LONG
 def test_a_click_uses_the_open_page(
     closed_app: ClosedApp, pushed: str, tower: Any, visit: Callable[..., Any]
 ) -> None:
@@ -257,6 +262,7 @@ def test_the_notification_acknowledges_the_incident(closed_app: ClosedApp, pushe
     assert closed_app.worker.evaluate(SHOWN) == []
 
 
+@LONG
 def test_an_expired_link_is_reported(closed_app: ClosedApp, pushed: str) -> None:
     """The notification stays and says so."""
     closed_app.deliver(json.dumps(json.loads(pushed) | {"ack": "alert=x&until=1&signature=0"}))

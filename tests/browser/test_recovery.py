@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS = 320
 
@@ -40,6 +42,7 @@ def test_an_open_page_does_not_hold_the_server(tower: Any, visit: Callable[..., 
     assert "graceful shutdown exceeded" not in tower.log.read_text("utf-8")
 
 
+@LONG
 def test_the_checks_of_an_empty_fleet_follow_the_server(tower: Any, visit: Callable[..., Any]) -> None:
     """While the server is down, its check is not done; once it is back, it is."""
     page = visit(tower).page

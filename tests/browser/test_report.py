@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, SECOND = "r_reported", "r_other"
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\"'&amp;"
@@ -125,6 +127,7 @@ def test_external_text_is_never_markup(of_run: Paper) -> None:
     page.get_by_text("<script>alert(1)</script>").first.wait_for()
 
 
+@LONG
 def test_a_report_follows_the_theme_and_prints(of_run: Paper) -> None:
     """The line has different colors in dark, light and print, and in print every chart is drawn."""
     ink = "() => document.querySelector('.chart').data.find((each) => each.line && !each.fill).line.color"
@@ -137,6 +140,7 @@ def test_a_report_follows_the_theme_and_prints(of_run: Paper) -> None:
     assert of_run.page.evaluate(undrawn) == 0
 
 
+@LONG
 def test_the_value_under_the_pointer_is_shown_in_all_charts(of_run: Paper) -> None:
     """All charts show the same step; without the pointer, none does."""
     box = of_run.page.locator(".chart .xy .nsewdrag").first.bounding_box()
@@ -150,6 +154,7 @@ def test_the_value_under_the_pointer_is_shown_in_all_charts(of_run: Paper) -> No
     of_run.page.wait_for_function("() => document.getElementById('here').textContent === ''")
 
 
+@LONG
 def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
     """Dragging over the loss zooms every chart on the page; double click resets all."""
     range_of = "(at) => document.querySelectorAll('.chart')[at].layout.xaxis.range"
@@ -163,6 +168,7 @@ def test_zooming_one_chart_zooms_all(of_run: Paper) -> None:
     assert of_run.page.evaluate(range_of, 0) == of_run.page.evaluate(range_of, 1)
 
 
+@LONG
 def test_a_comparison_is_one_file(
     reported: Any, visit: Callable[..., Any], paper: Callable[[Path], Paper], tmp_path: Path
 ) -> None:

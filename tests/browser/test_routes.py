@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
@@ -74,6 +76,7 @@ def test_an_invalid_field_shows_its_error_and_nothing_is_stored(
     expect(wait).to_have_value("")
 
 
+@LONG
 def test_routes_are_reordered_by_keyboard(tab: Any, alerting_tower: tuple[Any, str]) -> None:
     """Alt and an arrow moves the focused route, which keeps the focus."""
     tab.page.get_by_role("button", name="Add route").click()
@@ -86,6 +89,7 @@ def test_routes_are_reordered_by_keyboard(tab: Any, alerting_tower: tuple[Any, s
     assert [route["name"] for route in alerting_tower[0].get("/routes")["routes"]] == ["new route", "default"]
 
 
+@LONG
 def test_undo_restores_a_removed_route(tab: Any) -> None:
     """A route is removed from the draft, and Undo restores it."""
     tab.page.get_by_role("button", name="Remove default").click()
@@ -94,6 +98,7 @@ def test_undo_restores_a_removed_route(tab: Any) -> None:
     assert order(tab) == ["default"]
 
 
+@LONG
 def test_a_mute_time_is_created_and_used(tab: Any, alerting_tower: tuple[Any, str]) -> None:
     """A mute time has a zone and hours. Its route follows a rename and shows when it is muted."""
     page = tab.page
@@ -115,6 +120,7 @@ def test_a_mute_time_is_created_and_used(tab: Any, alerting_tower: tuple[Any, st
     )
 
 
+@LONG
 def test_a_made_up_alert_can_be_routed(tab: Any) -> None:
     """An example alert is given by severity and labels, if no open alert is suitable."""
     tab.page.get_by_label("What to test").select_option("made")
@@ -123,6 +129,7 @@ def test_a_made_up_alert_can_be_routed(tab: Any) -> None:
     tab.page.locator('[data-tried="made"]').get_by_text("No route matches").wait_for()
 
 
+@LONG
 def test_changes_of_another_user_are_shown(
     tab: Any, alerting_tower: tuple[Any, str], visit: Callable[..., Any]
 ) -> None:

@@ -10,6 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_rules"
 
@@ -60,6 +62,7 @@ def test_a_rule_is_written_by_keyboard_and_tested_on_a_stored_run(stored: Any, v
     remove(stored, "loss-is-there")
 
 
+@LONG
 def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
     """With its alerts as links, and it stays large at the next test."""
     page = visit(stored, None).page
@@ -75,6 +78,7 @@ def test_a_chart_of_a_backtest_is_shown_larger(stored: Any, visit: Any) -> None:
     assert row.get_by_role("link", name="step 0").get_attribute("href").startswith(f"/runs/{RUN}?")
 
 
+@LONG
 def test_a_doubtful_limit_becomes_a_ratio(stored: Any, visit: Any) -> None:
     """The warning has a button for it, and the sentence follows."""
     page = visit(stored, None).page
@@ -97,6 +101,7 @@ def test_errors_are_shown_at_their_fields(stored: Any, visit: Any) -> None:
     assert "bad" not in rules(stored)
 
 
+@LONG
 def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any) -> None:
     """An edit is kept after a click elsewhere, and gone after Discard."""
     page = visit(stored, None).page
@@ -112,6 +117,7 @@ def test_an_unsaved_rule_is_kept_while_the_page_is_left(stored: Any, visit: Any)
     expect(page.get_by_label("Title")).to_have_value("")
 
 
+@LONG
 def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
     """Opening another rule in between loses nothing; also for the settings of a built-in rule."""
     page = visit(stored, None).page
@@ -131,6 +137,7 @@ def test_each_unsaved_rule_is_kept_separately(stored: Any, visit: Any) -> None:
     page.get_by_role("link", name="Discard").click()
 
 
+@LONG
 def test_a_rule_is_copied_disabled_deleted_and_restored(stored: Any, visit: Any) -> None:
     """Each takes effect immediately, and a button undoes it."""
     stored.post("/rules", {"id": "mine", "title": "Mine", "series": "loss", "comparison": ">", "limit": 1e9})
@@ -166,6 +173,7 @@ def built_in(tower: Any, rule: str) -> Any:
     return next(item for item in tower.get("/rules")["items"] if item["id"] == rule)
 
 
+@LONG
 def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
     """Severity and a number; an invalid number is reported at its field."""
     page = visit(stored, None).page
@@ -187,6 +195,7 @@ def test_a_built_in_rule_is_set_for_a_project(stored: Any, visit: Any) -> None:
     httpx.delete(f"{stored.base}/api/v1/rules/loss-spike/settings?project=elsewhere", headers=headers)
 
 
+@LONG
 def test_the_address_has_the_view_and_no_page_is_wider_than_a_phone(stored: Any, visit: Any) -> None:
     """Search and filters are read from the address and written to it."""
     page = visit(stored, None).page

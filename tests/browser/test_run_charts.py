@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.sweep import address, sweep_of
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 24
@@ -41,6 +42,7 @@ def words(page: Any, text: str) -> None:
     page.locator(".runchart-words", has_text=text).wait_for()
 
 
+@LONG
 def test_a_scatter_chart_is_added_and_shared_by_its_link(compare: Callable[..., Any]) -> None:
     """Each finite run is a point; runs of NaN are counted; the address has the chart."""
     page = compare()
@@ -55,6 +57,7 @@ def test_a_scatter_chart_is_added_and_shared_by_its_link(compare: Callable[..., 
     assert f"chart={quote(SCATTER)}" in page.url
 
 
+@LONG
 def test_a_point_names_its_run_and_values(compare: Callable[..., Any]) -> None:
     """After a click, below the chart, with a link."""
     page = compare(SCATTER)
@@ -78,6 +81,7 @@ def test_bars_are_by_value_with_nan_last(compare: Callable[..., Any], sweep: Any
     words(page, "23 runs")
 
 
+@LONG
 def test_a_histogram_counts_every_finite_run(compare: Callable[..., Any]) -> None:
     """A bin names its runs."""
     page = compare("histogram:last(loss)")
@@ -89,6 +93,7 @@ def test_a_histogram_counts_every_finite_run(compare: Callable[..., Any]) -> Non
     page.locator("[data-chart] p a").first.wait_for()
 
 
+@LONG
 def test_values_are_a_table(compare: Callable[..., Any]) -> None:
     """For each run, from the menu of the chart."""
     page = compare(SCATTER)

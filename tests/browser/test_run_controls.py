@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.matrix import represented
+from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, EARLIER = "r_controls", "r_controls_before"
@@ -68,6 +68,7 @@ def test_smoothing_keeps_the_raw_line_and_every_mark(tab: Any) -> None:
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
+@LONG
 @pytest.mark.parametrize(
     ("kind", "unit"), represented([("time", "Weight"), ("gaussian", "Points"), ("mean", "Points")])
 )
@@ -91,6 +92,7 @@ def test_an_older_attempt_can_be_shown(tab: Any) -> None:
     tab.page.wait_for_function(f"() => {LINES}.filter((each) => each.opacity === 1).length === 3")
 
 
+@LONG
 def test_a_run_is_compared_with_its_previous_attempt(tab: Any) -> None:
     """From the menu Compare: the attempt is drawn completely; Attempts shows what changed."""
     compare = tab.page.get_by_role("button", name="Compare", exact=True)
@@ -104,6 +106,7 @@ def test_a_run_is_compared_with_its_previous_attempt(tab: Any) -> None:
     expect(changed).to_contain_text("0 → 20")
 
 
+@LONG
 def test_a_run_is_compared_with_the_previous_run_of_its_name(tab: Any) -> None:
     """The newest earlier run of the project whose name differs only in its number."""
     tab.page.get_by_role("button", name="Compare", exact=True).click()
@@ -125,6 +128,7 @@ def test_the_csv_of_a_panel_is_exact(tab: Any, tmp_path: Path) -> None:
     assert [found[n] for n in (7, 8, 9)] == ["nan", "inf", "-inf"]
 
 
+@LONG
 @pytest.mark.parametrize(("kind", "begins"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
 def test_a_panel_is_saved_as_a_picture(kind: str, begins: bytes, tab: Any, tmp_path: Path) -> None:
     """Charts are drawn, PNG and SVG are created, and the Content-Security-Policy reports nothing."""
@@ -138,6 +142,7 @@ def test_a_panel_is_saved_as_a_picture(kind: str, begins: bytes, tab: Any, tmp_p
     assert tab.page.evaluate("() => bad") == []
 
 
+@LONG
 def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
     """Part of a name filters, a pin moves a series to the top, arrow keys change the order."""
     tab.page.get_by_label("Filter metrics").fill("^act/")
@@ -153,6 +158,7 @@ def test_series_are_filtered_pinned_and_moved_by_keyboard(tab: Any) -> None:
     expect(pinned).to_have_attribute("data-series", "act/attn")
 
 
+@LONG
 def test_a_panel_is_full_screen_until_escape(tab: Any) -> None:
     """Full screen and back by keyboard."""
     choose(tab, "loss", "Full screen")
@@ -175,6 +181,7 @@ def test_hostile_notes_tags_config_and_series_are_text(tab: Any) -> None:
     assert links == ["https://example.org/log"]
 
 
+@LONG
 def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
     """The table has every digit, and words for non-finite values."""
     choose(tab, "loss", "Show values")
@@ -185,6 +192,7 @@ def test_the_values_of_a_chart_are_readable_as_a_table(tab: Any) -> None:
     tab.page.get_by_role("dialog").wait_for(state="detached")
 
 
+@LONG
 def test_the_layers_of_a_blow_up_are_a_heat_map(
     shared_tower: Any, visit: Callable[..., Any], script: Callable[[str], str]
 ) -> None:
@@ -208,6 +216,7 @@ def point(tab: Any, series: str, step: float) -> Any:
     return tooltip
 
 
+@LONG
 def test_a_tooltip_has_value_step_and_time(tab: Any) -> None:
     """Of the series under the pointer, also of a metric below; a fault has its name; it leaves with the
     pointer."""
@@ -224,6 +233,7 @@ def test_a_tooltip_has_value_step_and_time(tab: Any) -> None:
     tooltip.wait_for(state="hidden")
 
 
+@LONG
 def test_a_click_pins_the_tooltip_until_escape(tab: Any) -> None:
     """It stays when the pointer leaves, with the cross line, and both leave with Escape."""
     tooltip = point(tab, "loss", 30)
@@ -239,6 +249,7 @@ def test_a_click_pins_the_tooltip_until_escape(tab: Any) -> None:
     tab.page.locator(".cross").wait_for(state="hidden")
 
 
+@LONG
 def test_a_chart_starts_a_rule_that_lacks_only_its_limit(tab: Any) -> None:
     """The rule is for the series of the chart, in the project of the run."""
     tab.page.get_by_role("button", name="Chart menu of Grad norm").click()
@@ -248,6 +259,7 @@ def test_a_chart_starts_a_rule_that_lacks_only_its_limit(tab: Any) -> None:
     assert tab.page.locator("[data-field=projects]").input_value() != ""
 
 
+@LONG
 def test_a_run_is_compared_with_runs_that_are_chosen(tab: Any, run: str) -> None:
     """The menu leads to the runs of the project, with this one selected."""
     tab.page.get_by_role("button", name="Compare", exact=True).click()
@@ -256,6 +268,7 @@ def test_a_run_is_compared_with_runs_that_are_chosen(tab: Any, run: str) -> None
     tab.page.locator(f"[data-run='{run}']").get_by_role("checkbox", checked=True).wait_for()
 
 
+@LONG
 def test_keys_in_a_dialog_leave_the_page_behind_it(tab: Any) -> None:
     """R, which shows the whole run, does not reset the zoom while the list of keys is open."""
     tab.page.keyboard.press("+")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS, BAD, LATE = 150, 60, 140
 """As in ``trainings/talkative.py``."""
@@ -78,6 +80,7 @@ def test_the_page_says_where_the_norm_comes_from(tab: Any) -> None:
     tab.page.locator('[data-series="grad_norm"]').get_by_text("from the script's clipping at 0.5").wait_for()
 
 
+@LONG
 def test_the_overhead_gauge_has_a_number(tab: Any) -> None:
     """Microseconds per step and their share of it, as measured by the hook."""
     gauge = tab.page.locator(".gauge", has_text="Overhead")
@@ -85,6 +88,7 @@ def test_the_overhead_gauge_has_a_number(tab: Any) -> None:
     expect(gauge).to_contain_text("% of the step")
 
 
+@LONG
 def test_the_config_check_lists_findings_and_remedies(tab: Any) -> None:
     """A scaler in the wrong place, a rate far out of range, masked and clamped values; each with a remedy."""
     tab.page.get_by_role("tab", name="Config check").click()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.matrix import represented
+from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_spiked"
@@ -60,6 +60,7 @@ def test_without_outliers_a_spike_is_a_mark_at_the_edge(page: str, tab: Any, sha
     tab.page.wait_for_function(TOP.format(">"), arg=1e6)
 
 
+@LONG
 def test_keys_pressed_while_a_menu_loads_act_on_its_items(
     run: str, shared_tower: Any, visit: Callable[..., Any]
 ) -> None:
@@ -75,6 +76,7 @@ def test_keys_pressed_while_a_menu_loads_act_on_its_items(
     tab.page.wait_for_url("**axis=log%3Aloss*")
 
 
+@LONG
 def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
     """An error says what to type; the address has the limits until they are reset."""
     choose(tab, "Linear")
@@ -92,6 +94,7 @@ def test_limits_are_typed_and_reset_in_the_menu(tab: Any) -> None:
     assert "limits" not in tab.page.url
 
 
+@LONG
 @pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_tower: Any) -> None:
     """It is part of the address, and pins no cross line."""
@@ -112,6 +115,7 @@ def test_a_box_zooms_both_axes_until_a_double_click(page: str, tab: Any, shared_
     tab.page.wait_for_function("() => !/limits|from/.test(location.search)")
 
 
+@LONG
 @pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, shared_tower: Any) -> None:
     """Over the plot the steps, over the labels of the value axis the values; without Ctrl, the page
@@ -140,6 +144,7 @@ def test_the_wheel_zooms_with_ctrl_and_r_resets_both_axes(page: str, tab: Any, s
     tab.page.wait_for_url("**from=*")
 
 
+@LONG
 def test_the_wheel_zooms_after_a_click_until_the_pointer_leaves(tab: Any) -> None:
     """Before the click and after the pointer left, the wheel scrolls the page."""
     tab.page.wait_for_function(f"() => {LAST} > 300")
@@ -157,6 +162,7 @@ def test_the_wheel_zooms_after_a_click_until_the_pointer_leaves(tab: Any) -> Non
     assert tab.shown_range("grad_norm") == zoomed
 
 
+@LONG
 @pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_an_axis_is_dragged(page: str, tab: Any, shared_tower: Any) -> None:
     """At its values up and down, at its steps to the side."""
@@ -181,6 +187,7 @@ def drag(tab: Any, start: tuple[float, float], end: tuple[float, float]) -> None
     tab.page.mouse.up()
 
 
+@LONG
 @pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_values_stay_while_the_pointer_is_beside_a_plot(page: str, tab: Any, shared_tower: Any) -> None:
     """At the labels of the value axis, where no step is."""
@@ -195,6 +202,7 @@ def test_values_stay_while_the_pointer_is_beside_a_plot(page: str, tab: Any, sha
     assert tab.page.evaluate(VALUES) == before
 
 
+@LONG
 def test_a_chart_drawn_under_the_pointer_keeps_its_tooltip(tab: Any) -> None:
     """It replaces the elements to which the pointer moved."""
     tab.page.wait_for_function(f"() => {LAST} > 300")
@@ -202,6 +210,7 @@ def test_a_chart_drawn_under_the_pointer_keeps_its_tooltip(tab: Any) -> None:
     tab.page.locator(".tooltip", has_text="step").wait_for()
 
 
+@LONG
 @pytest.mark.parametrize("page", represented(["run", "compare"]))
 def test_two_fingers_zoom_the_steps(page: str, shared_tower: Any, chromium: Any, run: str) -> None:
     """One finger scrolls the page."""
@@ -233,6 +242,7 @@ def test_a_chart_says_how_many_values_a_point_stands_for(tab: Any) -> None:
     tab.until(lambda: "Each point" in words.inner_text(), False)
 
 
+@LONG
 def test_the_words_follow_a_chart_that_is_drawn_late(tab: Any) -> None:
     """Off the screen it is not drawn yet, and its words don't say what its points are; then they do."""
     tab.page.set_viewport_size({"width": 420, "height": 300})

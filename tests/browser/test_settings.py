@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Launched, notify_at_once
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -53,6 +54,7 @@ def test_a_token_is_shown_once_works_and_is_revoked(tab: Any, tower_of_the_modul
     assert httpx.get(f"{tower_of_the_module.base}/api/v1/runs", headers=headers).status_code == 401
 
 
+@LONG
 def test_a_missing_name_is_rejected_at_its_field(tab: Any) -> None:
     """A token without a name."""
     tab.page.get_by_role("button", name="New token").click()
@@ -74,6 +76,7 @@ SHOWN = """() => navigator.serviceWorker.getRegistration()
     .then(shown => shown.map(({ title, body }) => [title, body]))"""
 
 
+@LONG
 def test_the_browser_shows_notifications_after_permission(
     tab: Any, tower_of_the_module: Any, alerting: Callable[..., Any], eventually_true: Callable[..., Any]
 ) -> None:
@@ -105,12 +108,14 @@ def test_the_theme_is_chosen_and_kept(tab: Any) -> None:
     tab.page.get_by_label("Theme: dark").wait_for()
 
 
+@LONG
 def test_server_information_is_shown(tab: Any) -> None:
     """Storage, retention, ping and the state of the record path."""
     for text in ("SQLite,", "indefinitely", "none. Set ping_url", "ok: records are stored"):
         tab.page.get_by_text(text).first.wait_for()
 
 
+@LONG
 def test_times_in_the_audit_log_are_dates(tab: Any, tower_of_the_module: Any) -> None:
     """Not milliseconds."""
     silence = {"matchers": ['rule="x"'], "ends_ms": time.time() * 1000 + 3e6, "reason": "dated"}
@@ -119,6 +124,7 @@ def test_times_in_the_audit_log_are_dates(tab: Any, tower_of_the_module: Any) ->
     tab.page.get_by_text(re.compile(r"ends \d+ \w+ 20\d\d, .* reason dated")).wait_for()
 
 
+@LONG
 def test_connected_training_processes_are_counted(
     tab: Any, tower_of_the_module: Any, alerting: Callable[..., Any]
 ) -> None:
@@ -128,6 +134,7 @@ def test_connected_training_processes_are_counted(
         tab.page.get_by_text("1 training process connected").wait_for()
 
 
+@LONG
 def test_every_page_is_reached_from_the_header_of_a_phone(tab: Any, tower_of_the_module: Any) -> None:
     """Five pages at the bottom, and those of alerting above the inbox."""
     page = tab.page

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.matrix import LONG
+
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 REASON = "maintenance <img src=x onerror=alert(1)>"
 
@@ -66,6 +68,7 @@ def test_a_silence_is_created_edited_expired_and_restored(tab: Any) -> None:
     longer.get_by_text("expired", exact=True).wait_for()
 
 
+@LONG
 def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     """An invalid matcher, then no reason: each error is at its field, which gets the focus."""
     page = tab.page
@@ -81,6 +84,7 @@ def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     page.locator('input[aria-invalid="true"]:focus').wait_for()
 
 
+@LONG
 def test_a_link_of_a_message_opens_the_form_with_its_incident(tab: Any) -> None:
     """It is shown for confirmation, and the address can be reloaded without it."""
     base = tab.page.url.split("/silences")[0]

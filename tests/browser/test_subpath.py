@@ -94,6 +94,7 @@ def test_every_page_opens_by_its_address(tab: Any, proxied: ProxiedTower) -> Non
         assert marked.startswith("/tocsin/")
 
 
+@LONG
 def test_links_of_the_run_download_files(tab: Any, proxied: ProxiedTower) -> None:
     """A click on the report's link downloads it."""
     tab.open_run("r_1")
@@ -102,6 +103,7 @@ def test_links_of_the_run_download_files(tab: Any, proxied: ProxiedTower) -> Non
     assert saved.value.url.startswith(f"{proxied.base}/api/v1/runs/r_1/report")
 
 
+@LONG
 def test_logging_out_ends_at_the_login_page(tab: Any, proxied: ProxiedTower) -> None:
     """Its form logs in again and returns to the requested page."""
     tab.page.evaluate("fetch('/tocsin/logout', { method: 'POST' })")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tocsin
+from tests.matrix import LONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 LOSSES = {"rising": [0.0, 10.0, 20.0, 30.0], "flat": [4.0] * 4}
@@ -64,6 +65,7 @@ def live(shared_tower: Any, script: Callable[[str], str], run_of: Callable[[Any,
         yield run_of(shared_tower, "tooltip-live")
 
 
+@LONG
 def test_live_records_do_not_take_the_tooltip_away(
     live: str, shared_tower: Any, visit: Callable[..., Any]
 ) -> None:

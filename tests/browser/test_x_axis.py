@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser import overnight
 from tests.browser.overnight import NAN_AT, NIGHT_S, STEPS, TOKENS
+from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 LINE = """(series) => {
@@ -56,6 +57,7 @@ def choose(tab: Any, metric: str) -> None:
     tab.page.wait_for_url("**x=metric*")
 
 
+@LONG
 def test_the_chart_of_a_scale_that_a_run_lacks_is_never_shown_open(tab: Any) -> None:
     """From the first frame on, the learning rate is where it stays."""
     tab.page.add_init_script("""
@@ -72,6 +74,7 @@ def test_the_chart_of_a_scale_that_a_run_lacks_is_never_shown_open(tab: Any) -> 
     assert len(tab.page.evaluate("[...places]")) == 1
 
 
+@LONG
 def test_a_metric_is_the_x_axis_of_all_charts_of_a_run(tab: Any) -> None:
     """Each loss is at the tokens of its step; the address has the choice, and a reload keeps it."""
     tab.open_run("o_whole")
@@ -107,6 +110,7 @@ def test_a_fault_keeps_its_place_on_a_metric(tab: Any) -> None:
     assert "tokens 1.638e5" in said
 
 
+@LONG
 def test_a_zoom_on_a_metric_shows_its_range(tab: Any) -> None:
     """A drag on the learning rate, which rises and falls, shows that range of it; R shows all again."""
     tab.open_run("o_whole", "?x=metric%3Alr")
@@ -124,6 +128,7 @@ def test_a_zoom_on_a_metric_shows_its_range(tab: Any) -> None:
     tab.page.wait_for_function("() => !location.search.includes('xfrom')")
 
 
+@LONG
 @pytest.mark.parametrize("page", ["run", "compare"])
 def test_a_log_axis_shows_the_first_steps_one_by_one(page: str, tab: Any) -> None:
     """Of a run of 40,000 steps, of which a linear axis shows buckets. What is at step 0 is left out."""
@@ -140,6 +145,7 @@ def test_a_log_axis_shows_the_first_steps_one_by_one(page: str, tab: Any) -> Non
     points(tab, "loss", "all.length > 100 && all[1][0] > 10")
 
 
+@LONG
 def test_a_picture_names_its_x_axis(tab: Any, tmp_path: Any) -> None:
     """A chart on its own has no page around it that says so."""
     tab.open_run("o_whole", "?x=metric:tokens&logx=1")
@@ -151,6 +157,7 @@ def test_a_picture_names_its_x_axis(tab: Any, tmp_path: Any) -> None:
     assert "tokens (log)" in (tmp_path / "loss.svg").read_text()
 
 
+@LONG
 def test_runs_are_compared_by_a_metric(tab: Any) -> None:
     """The same control; a zoom is in units of the metric, and each run is asked for its own steps."""
     tab.page.goto(f"{tab.tower.base}/compare?run=o_killed&run=o_whole")
@@ -165,13 +172,14 @@ def test_runs_are_compared_by_a_metric(tab: Any) -> None:
     tab.page.wait_for_function("() => !location.search.includes('x=')")
 
 
+@LONG
 def test_a_run_without_the_metric_says_so_in_a_comparison(tab: Any) -> None:
     """Runs that never reported the metric have no line, and their row says why."""
     tab.page.goto(f"{tab.tower.base}/compare?run=o_killed&run=o_whole&x=metric%3Aunknown")
     tab.page.locator("tr[data-run=o_whole]", has_text="no unknown").wait_for()
 
 
-@pytest.mark.parametrize("page", ["/runs/o_killed?", "/compare?run=o_killed&run=o_whole&"])
+@pytest.mark.parametrize("page", represented(["/runs/o_killed?", "/compare?run=o_killed&run=o_whole&"]))
 @pytest.mark.parametrize("axis", ["relative", "wall"])
 def test_the_night_between_two_attempts_is_a_gap(page: str, axis: str, tab: Any) -> None:
     """No line leads from the evening to the morning: it ends within a minute, and begins 14 hours later."""
