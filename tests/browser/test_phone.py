@@ -146,7 +146,7 @@ def test_runs_are_selected_on_a_phone(named: Any, visit: Callable[..., Any]) -> 
 
 @LONG
 def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
-    """The search of the header is a touch target on a phone; it leads to the page of a run."""
+    """The search of the header and what it finds are touch targets; they lead to the page of a run."""
     page = visit(named).page
     page.set_viewport_size({"width": 390, "height": 844})
     page.context.new_cdp_session(page).send("Emulation.setTouchEmulationEnabled", {"enabled": True})
@@ -158,7 +158,9 @@ def test_a_run_is_found_by_thumb(named: Any, visit: Callable[..., Any]) -> None:
     assert min(box["width"], box["height"]) >= TOUCH_PX
     button.click()
     page.get_by_role("combobox", name="Find a page, a run or a command").fill("onerror")
-    page.locator("#palette-list").get_by_role("option").first.click()
+    found = page.locator("#palette-list").get_by_role("option").first
+    assert found.evaluate("(each) => each.getBoundingClientRect().height") >= TOUCH_PX
+    found.click()
     page.wait_for_url("**/runs/**")
 
 

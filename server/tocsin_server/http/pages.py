@@ -107,7 +107,7 @@ label { display: block; margin-top: 1.5rem; font-weight: 600 }
 input { box-sizing: border-box; width: 100%; margin-top: .5rem; padding: .5rem; font: inherit; color: inherit;
   background: light-dark(#ffffff, #0b1012); border: 1px solid light-dark(#848e88, #647580);
   border-radius: 4px }
-button { margin-top: .75rem; padding: .5rem 1.25rem; font: inherit; font-weight: 600; border: 0;
+button { margin-top: .75rem; padding: .6rem 1.25rem; font: inherit; font-weight: 600; border: 0;
   cursor: pointer; border-radius: 4px; background: light-dark(#0a6b60, #5fcdba);
   color: light-dark(#ffffff, #0b1012) }
 :focus-visible { outline: 2px solid light-dark(#0a6b60, #7fe3d1); outline-offset: 2px }
