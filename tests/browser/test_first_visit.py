@@ -99,6 +99,21 @@ def test_the_first_chart_needs_no_request_of_a_script(first_visit: Page, long_ru
     assert {started[url] for url in needed} == {"parser"}
 
 
+def test_the_rows_of_the_fleet_are_sent_once(first_visit: Page, long_run: Any) -> None:
+    """The socket sends only what changed after the response with all rows."""
+    frames: list[str] = []
+
+    def note(text: str | bytes) -> None:
+        if '"type":"fleet"' in str(text):
+            frames.append(str(text))
+
+    first_visit.on("websocket", lambda socket: socket.on("framereceived", note))
+    first_visit.goto(long_run.base + "/")
+    first_visit.locator(PAGES["/"]).first.wait_for()
+    wait_for(lambda: first_visit.evaluate("1") and frames, "rows from the socket")
+    assert "r_long" not in frames[0]
+
+
 def test_a_page_opened_from_another_has_its_styles(first_visit: Page, long_run: Any) -> None:
     """They are loaded before it is shown."""
     first_visit.goto(long_run.base + "/runs/r_long")

@@ -65,10 +65,10 @@ test("errors without a body and missing responses have a message", async () => {
 
 test("all pages of runs are loaded", async () => {
   const { api, asked } = apiOf(
-    reply(200, { items: [1, 2], next: "b", now_ms: 1 }),
-    reply(200, { items: [3], next: null, now_ms: 2 }),
+    reply(200, { items: [1, 2], next: "b", now_ms: 1, cursor: "x-1" }),
+    reply(200, { items: [3], next: null, now_ms: 2, cursor: "x-2" }),
   );
-  assert.deepEqual(await api.allRuns(), { items: [1, 2, 3], now_ms: 2 });
+  assert.deepEqual(await api.allRuns(), { items: [1, 2, 3], now_ms: 2, cursor: "x-1" });
   assert.deepEqual(asked, [
     "/api/v1/runs?limit=5000&sparks=false",
     "/api/v1/runs?after=b&limit=5000&sparks=false",

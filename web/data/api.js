@@ -45,8 +45,8 @@ export class Api extends Http {
 
   /**
    * @param {string | null} after
-   * @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number }>} one page, newest run first,
-   *   without sparklines, which come through the socket
+   * @returns {Promise<{ items: RunRow[], next: string | null, now_ms: number, cursor: string }>} one page,
+   *   newest run first, without sparklines
    */
   runs(after = null) {
     return this.ask(`/runs${query({ after, limit: 5000, sparks: "false" })}`);
@@ -104,16 +104,18 @@ export class Api extends Http {
   /**
    * Return all runs, page by page.
    *
-   * @returns {Promise<{ items: RunRow[], now_ms: number }>}
+   * @returns {Promise<{ items: RunRow[], now_ms: number, cursor: string }>} cursor: of a subscription to what
+   *   changed since
    */
   async allRuns() {
     let page = await this.runs();
+    const { cursor } = page;
     const items = [...page.items];
     while (page.next) {
       page = await this.runs(page.next);
       items.push(...page.items);
     }
-    return { items, now_ms: page.now_ms };
+    return { items, now_ms: page.now_ms, cursor };
   }
 
   /**

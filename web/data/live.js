@@ -18,8 +18,8 @@ export const backoff = (tries, random) =>
 
 /**
  * @typedef {{ view: string, run?: string, names?: string[] }} View
- * @typedef {{ message: (frame: any) => void, cursor?: () => number | null, reconnected?: () => void }}
- *   Handlers
+ * @typedef {{ message: (frame: any) => void, cursor?: () => number | string | null, reconnected?: () =>
+ *   void }} Handlers
  * @typedef {{ online: boolean, received_ms: number | null, retry_ms: number | null, lag_ms: number | null,
  *   refused: boolean }} LiveState
  * @typedef {{ open: () => WebSocket, now: () => number, later: (run: () => void, ms: number) => unknown,

@@ -58,6 +58,13 @@ class Fleet {
   #sparked = new Map();
   #frame = 0;
   #sorted = 0;
+  #closed = false;
+  /**
+   * Of the response with all rows.
+   *
+   * @type {string | null}
+   */
+  #cursor = null;
   #shape = "";
 
   /**
@@ -162,19 +169,28 @@ class Fleet {
     this.table.open();
     this.#look();
     document.addEventListener("keydown", this.key);
-    this.unsubscribe = this.app.live.subscribe(
-      { view: "fleet" },
-      { message: (frame) => this.#receive(frame), reconnected: () => void this.#load() },
-    );
     this.ticker = setInterval(() => this.table.age(), 1000);
     this.sparks = setInterval(() => {
       if (!document.hidden) this.table.askSparks((row) => row.last_seen_ms !== this.#sparked.get(row.id));
     }, SPARKS_MS);
-    void this.#load();
+    void this.#load().then(() => this.#follow());
     void this.#loadViews();
     this.unheard = this.app.live.onMessage("changed", ({ what }) => {
       if (what === "views") void this.views.load().catch(() => {});
     });
+  }
+
+  /** Receive the rows that changed since those that were loaded; all rows if none were. */
+  #follow() {
+    if (this.#closed) return;
+    this.unsubscribe = this.app.live.subscribe(
+      { view: "fleet" },
+      {
+        message: (frame) => this.#receive(frame),
+        cursor: () => this.#cursor,
+        reconnected: () => void this.#load(),
+      },
+    );
   }
 
   /** Load the saved views, and show the one that the address names, or the default. */
@@ -193,6 +209,7 @@ class Fleet {
   }
 
   close() {
+    this.#closed = true;
     this.unheard?.();
     this.unsubscribe?.();
     this.table.close();
@@ -304,7 +321,8 @@ class Fleet {
   async #load() {
     const asked = this.#rows.now();
     try {
-      const { items, now_ms } = await this.app.api.allRuns();
+      const { items, now_ms, cursor } = await this.app.api.allRuns();
+      this.#cursor = cursor;
       this.app.clock.receive(now_ms);
       this.#rows.answer(items, asked);
       this.#loaded = true;

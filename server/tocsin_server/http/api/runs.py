@@ -41,11 +41,15 @@ Sparks = Annotated[Flag, Query(description="False leaves the sparklines out.")]
 
 
 class RunList(TypedDict):
-    """Runs, newest first; ``next`` is the cursor for ``after``, null at the end."""
+    """Runs, newest first; ``next`` is the cursor for ``after``, null at the end.
+
+    ``cursor`` is for a subscription to the fleet, which then sends only the rows that changed since.
+    """
 
     items: list[RunRow]
     next: str | None
     now_ms: float
+    cursor: str
 
 
 class AttemptRow(TypedDict):
@@ -110,6 +114,7 @@ async def list_runs(
 ) -> Response:
     """List the runs, newest first."""
     services = services_of(request)
+    cursor = services.live.changes.cursor()  # before the rows are read, so that no change is missed
     averaged = _averaged(means or [])
     names = list(dict.fromkeys([*(metrics or []), *averaged]))
     limit = min(limit, MOST_SUMMARIZED) if names else limit
@@ -129,7 +134,7 @@ async def list_runs(
                 row = summaries[one.id].json(now_ns, sparks=sparks)
                 rows.append(f'{row[:-1]},"metrics":{measured[one.id]}}}' if names else row)
     more = chosen[limit - 1].id if len(chosen) > limit else None
-    tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000})
+    tail = exact_json.dumps({"next": more, "now_ms": time.time() * 1000, "cursor": cursor})
     return Written(f'{{"items":[{",".join(rows)}],{tail[1:]}')
 
 

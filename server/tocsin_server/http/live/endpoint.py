@@ -21,6 +21,7 @@ from tocsin_server.core.models import Transition
 from tocsin_server.core.permissions import Identity, Scope
 from tocsin_server.core.settings import Settings
 from tocsin_server.http.live.delta import Delta
+from tocsin_server.http.live.fleet_changes import FleetChanges
 from tocsin_server.http.live.subscriber import Subscriber, SubscriptionError, View
 from tocsin_server.http.services import Services, services_of
 from tocsin_server.runs.health import health_of
@@ -44,6 +45,7 @@ class BroadcastServer:
         self.work = pipeline.jobs.round("live")
         self.settings = settings
         self.subscribers: set[Subscriber] = set()
+        self.changes = FleetChanges()
         self._pipeline = pipeline
         self._hub = hub
         self._fleet_dirty: set[str] = set()
@@ -137,6 +139,7 @@ class BroadcastServer:
         """Send every browser the changes that it has not received, at the monotonic time ``now_s``."""
         committed, changed = listener.take_dirty()
         dirty = changed | committed.keys()
+        self.changes.note(dirty, now_s)
         self._fleet_dirty |= dirty
         rows: set[str] = set()
         if now_s - self._fleet_at >= self.settings.fleet_tick_ms / 1000:
@@ -166,8 +169,13 @@ class BroadcastServer:
 
     def _show_fleet(self, subscriber: Subscriber, view: View, cache: TickCache, dirty: set[str]) -> None:
         if not view.initialized:
-            view.initialized = True
-            subscriber.put(cache.fleet_message(view.id, None))
+            since, view.since, view.initialized = view.since, None, True
+            changed = None if since is None else self.changes.since(since)
+            subscriber.put(
+                cache.fleet_message(view.id, None)
+                if changed is None
+                else cache.rows_message(view.id, changed)
+            )
         elif dirty:
             subscriber.put(cache.fleet_message(view.id, dirty))
 
@@ -236,6 +244,10 @@ class TickCache:
             self._messages[key] = f'{{"type":"fleet","id":{number},{body}}}'
         return self._messages[key]
 
+    def rows_message(self, number: int, runs: set[str]) -> str:
+        """Return the fleet message for view ``number`` with the rows of these runs."""
+        return f'{{"type":"fleet","id":{number},{self._fleet_of(runs)}}}'
+
     def whole_fleet(self) -> str:
         """Return all rows."""
         if "all" not in self._fleets:
@@ -249,16 +261,19 @@ class TickCache:
     def fleet(self, dirty: set[str]) -> str:
         """Return the rows that changed, and the ids of removed runs."""
         if "dirty" not in self._fleets:
-            rows, removed = [], []
-            for run_id in sorted(dirty):
-                with self._work.isolated(f"row of run {run_id}"):
-                    row = self.row(run_id)
-                    if row is None:
-                        removed.append(run_id)
-                    else:
-                        rows.append(row)
-            self._fleets["dirty"] = self._fleet(rows, removed)
+            self._fleets["dirty"] = self._fleet_of(dirty)
         return self._fleets["dirty"]
+
+    def _fleet_of(self, runs: set[str]) -> str:
+        rows, removed = [], []
+        for run_id in sorted(runs):
+            with self._work.isolated(f"row of run {run_id}"):
+                row = self.row(run_id)
+                if row is None:
+                    removed.append(run_id)
+                else:
+                    rows.append(row)
+        return self._fleet(rows, removed)
 
     def _fleet(self, rows: list[str], removed: list[str]) -> str:
         gone = exact_json.dumps(removed)

@@ -16,6 +16,7 @@ from tocsin_server.core import exact_json
 MOST_VIEWS = 2_100
 """A comparison of a thousand runs that is zoomed in has two views per run."""
 MOST_NAMES = 1024
+LONGEST_CURSOR = 64
 
 
 @dataclass(slots=True)
@@ -29,6 +30,8 @@ class View:
     """None for all series."""
     cursor: int | None = None
     """The arrival number up to which the browser has everything; None for from now on."""
+    since: str | None = None
+    """Of the fleet: the cursor of the response with the rows that the browser has; None for all rows."""
     initialized: bool = False
     """Whether the first response was sent."""
 
@@ -74,7 +77,7 @@ class Subscriber:
     def resync(self, view: View) -> None:
         """Tell the browser to query the API; a run's view pauses until it subscribes again."""
         if view.run_id is None:
-            view.initialized = False
+            view.initialized, view.since = False, None
         else:
             self.views.pop(view.id, None)
         self.put(f'{{"type":"resync","id":{view.id}}}')
@@ -109,7 +112,9 @@ def _parsed(text: str) -> dict[str, object]:
 def _view_of(number: int, message: dict[str, object]) -> View:
     view, run, names, cursor = (message.get(key) for key in ("view", "run", "names", "cursor"))
     if view == "fleet":
-        return View(number)
+        if cursor is not None and (not isinstance(cursor, str) or len(cursor) > LONGEST_CURSOR):
+            raise SubscriptionError(f"cursor: expected that of a list of runs, got {cursor!r:.80}")
+        return View(number, since=cursor)
     if view != "run" or not isinstance(run, str):
         raise SubscriptionError(f"view: expected fleet, or run with a run, got {view!r} of {run!r}")
     if cursor is not None and (isinstance(cursor, bool) or not isinstance(cursor, int)):

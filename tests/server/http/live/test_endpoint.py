@@ -41,6 +41,27 @@ def test_the_fleet_is_sent_and_updated(run_server: Start, dial: Dial, watch: Bat
     assert fresh["id"] == 7
 
 
+def test_the_fleet_begins_with_what_changed_since_its_cursor(
+    run_server: Start, dial: Dial, watch: BatchEvaluator
+) -> None:
+    """A page that has all rows does not get them again."""
+    server = run_server()
+    clients = [dial(server.base, run, server.token) for run in ("r1", "r2")]
+    for client in clients:
+        client.acked(client.train([0], loss=[1.0]))
+    page = watch(server.base, server.token)
+    page.send({"type": "subscribe", "id": 1, "view": "fleet"})
+    page.receive("fleet", lambda frame: len(frame["items"]) == 2)
+    changes = server.services.live.changes
+    cursor = changes.cursor()
+    clients[1].train([1], loss=[3.0])
+    page.receive("fleet", lambda frame: any(row["last_step"] == 1 for row in frame["items"]))
+    changed = changes.since(cursor)
+    page.send({"type": "subscribe", "id": 2, "view": "fleet", "cursor": cursor})
+    rows = {row["id"] for row in page.receive("fleet", lambda frame: frame["id"] == 2)["items"]}
+    assert rows == changed == {"r2"}
+
+
 def test_a_run_view_gets_every_record_since_its_cursor(
     run_server: Start, dial: Dial, watch: BatchEvaluator
 ) -> None:

@@ -34,6 +34,15 @@ def test_a_slow_browser_gets_resync() -> None:
     assert list(subscriber.views) == [1]
 
 
+def test_after_resync_the_fleet_is_whole_again() -> None:
+    """What the browser had is older than its cursor says: messages were dropped since."""
+    subscriber = Subscriber(limit_bytes=1000)
+    subscriber.handle(subscribe(1, view="fleet", cursor="a-1"))
+    assert subscriber.views[1].since == "a-1"
+    subscriber.resync(subscriber.views[1])
+    assert (subscriber.views[1].since, subscriber.views[1].initialized) == (None, False)
+
+
 def test_messages_come_out_in_order() -> None:
     """First in, first out; a sender may wait for a message."""
 
