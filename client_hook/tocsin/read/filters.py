@@ -122,7 +122,7 @@ class _Token:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Split into words, parentheses and OR; parentheses within a word, as in mAP50(B), belong to it."""
+    """Split into words, parentheses and OR; AND adds nothing. ``mAP50(B)`` is one word."""
     found: list[_Token] = []
     i = 0
     while i < len(text):
@@ -141,7 +141,7 @@ def _tokens(text: str) -> list[_Token]:
             word = raw.replace('"', "")
             if raw == "OR":
                 found.append(_Token("or", raw, at, i))
-            elif word:
+            elif word and raw != "AND":
                 found.append(_Token("word", word, at, i))
     return found
 
@@ -314,11 +314,28 @@ _QUICK = (
 )
 
 
+_LEAST_MISTYPED = 4
+"""Shorter words are also similar by chance."""
+
+
 def _field_like(name: str) -> str:
-    """Return the field that is meant by the beginning of its name, or by its plural; else an empty text."""
+    """Return the field that is meant by the beginning of its name, by its plural, or with a typing error.
+
+    Returns an empty text if there is none.
+    """
     if len(name) < 2:
         return ""
-    return next((field for field in _FIELDS if field.startswith(name) or name == f"{field}s"), "")
+    like = (each for each in _FIELDS if each.startswith(name) or name == f"{each}s" or _mistyped(name, each))
+    return next(like, "")
+
+
+def _mistyped(typed: str, word: str) -> bool:
+    """Return whether a letter of a word is missing, superfluous, another one, or in another place."""
+    if min(len(typed), len(word)) < _LEAST_MISTYPED:
+        return False
+    shorter = {word[:i] + word[i + 1 :] for i in range(len(word))}
+    others = {typed[:i] + typed[i + 1 :] for i in range(len(typed))}
+    return typed in shorter or word in others or not shorter.isdisjoint(others)
 
 
 def _is_quick(pattern: str) -> bool:

@@ -51,7 +51,7 @@ CASES = (
     "config.", "config.>", '"', "-", "(", "x=y", "config.lr>-Infinity",
     "swin OR deblur", "swin OR vit", "(swin OR deblur) fp16", "(swin OR deblur) bf16", "-(swin OR vit)",
     "-(deblur fp16)", "a OR", "OR deblur", "deblur OR OR swin", ")", "deblur )", "(deblur", "-(", "()",
-    '"OR"',
+    '"OR"', "deblur AND fp16", "deblur AND vit", '"AND"', "AND", "stzte:x", "projxct:a", "hots:x", "ag:x",
     "((deblur) (fp16 OR x))", "name=my", 'name="my run"', "tag=fp16", "tag!=fp16", 'name~"^my.*n$"', "name~[",
     "name~(m+)+$", "name~a?a?a?a?x", "name~(|a)(|a)(|a)(|a)x", "(" * 3000, "-(" * 3000,
     "name~.*.*.*.*", r"name~(y)\1",
@@ -141,7 +141,9 @@ def test_a_value_that_a_field_never_has_is_named_with_the_possible_ones() -> Non
     assert filter_problems("fp16 state:runinng") == [Problem(5, 18, expected)]
 
 
-@pytest.mark.parametrize(("text", "field"), [("stat:running", "state:"), ("tags:fp16", "tag:")])
+@pytest.mark.parametrize(
+    ("text", "field"), [("stat:running", "state:"), ("tags:fp16", "tag:"), ("projetc:a", "project:")]
+)
 def test_text_before_a_colon_that_resembles_a_field_is_marked(text: str, field: str) -> None:
     assert filter_problems(text) == [Problem(0, len(text), field)]
 

@@ -111,8 +111,8 @@ export const filterMetrics = (text, isMetric = none) => [...new Parser(text, non
 export const filterMeans = (text, isMetric) => [...new Parser(text, none, isMetric).means];
 
 /**
- * Split into words, parentheses and OR. Quoted words stay together; parentheses within a word, as in
- * "mAP50(B)", belong to it.
+ * Split into words, parentheses and OR; AND adds nothing. Quoted words stay together; parentheses within a
+ * word, as in "mAP50(B)", belong to it.
  *
  * @param {string} text
  * @returns {Token[]}
@@ -132,7 +132,7 @@ function tokens(text) {
       const raw = text.slice(at, i);
       const word = raw.replaceAll('"', "");
       if (raw === "OR") found.push({ kind: "or", text: raw, at, end: i });
-      else if (word) found.push({ kind: "word", text: word, at, end: i });
+      else if (word && raw !== "AND") found.push({ kind: "word", text: word, at, end: i });
     }
   }
   return found;
@@ -354,12 +354,32 @@ class Parser {
 }
 
 /**
- * Return the field that is meant by the beginning of its name, or by its plural.
+ * Return the field that is meant by the beginning of its name, by its plural, or with a typing error.
  *
  * @param {string} name
  */
 const fieldLike = (name) =>
-  name.length > 1 && Object.keys(FIELDS).find((field) => field.startsWith(name) || name === `${field}s`);
+  name.length > 1 &&
+  Object.keys(FIELDS).find(
+    (field) => field.startsWith(name) || name === `${field}s` || isMistyped(name, field),
+  );
+
+/** Shorter words are also similar by chance. */
+const LEAST_MISTYPED = 4;
+
+/**
+ * Return whether a letter of a word is missing, superfluous, another one, or in another place.
+ *
+ * @param {string} typed
+ * @param {string} word
+ */
+function isMistyped(typed, word) {
+  const without = (/** @type {string} */ text) =>
+    [...text].map((_, i) => text.slice(0, i) + text.slice(i + 1));
+  const [shorter, others] = [new Set(without(word)), without(typed)];
+  if (Math.min(typed.length, word.length) < LEAST_MISTYPED) return false;
+  return shorter.has(typed) || others.some((text) => text === word || shorter.has(text));
+}
 
 /**
  * @param {Holds} holds
