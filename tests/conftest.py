@@ -34,7 +34,7 @@ LASTING = ("resource_tracker", "forkserver", "compile_worker")
 """Helpers of multiprocessing and of torch's compiler that end with the interpreter."""
 
 # Without a deadline: a slow machine must not fail a test.
-settings.register_profile("suite", deadline=None, max_examples=300 if ALL else 50)
+settings.register_profile("suite", deadline=None, max_examples=300 if ALL else 30)
 settings.load_profile("suite")
 # Nor must the 5 s that httpx waits by default.
 _patience = inspect.signature(httpx.get).parameters["timeout"].default

@@ -24,7 +24,7 @@ from tests.hook.captured import KeptOutbox, watch, watched
 from tests.hook.ingest_server import IngestServer, wait_until
 from tests.hook.isolation_cases import LOOPS, train
 from tests.hook.truth import batches, model
-from tests.matrix import ALL
+from tests.matrix import ALL, LONG
 from tocsin.api.reporter import ERROR_LIMIT
 from tocsin.api.run import Run
 from tocsin.capture import patching
@@ -326,6 +326,7 @@ def test_memory_does_not_grow_with_steps() -> None:
     assert grown < 20_000
 
 
+@LONG
 def test_memory_does_not_grow_where_the_script_reports_its_steps() -> None:
     """Twenty-five thousand ``run.step`` calls leave nothing behind, not even the graph of a tensor."""
     weight = nn.Parameter(torch.ones(()))

@@ -63,6 +63,7 @@ def test_torchrun_gives_one_run(shared_tower: Tower, name: str, options: list[st
     assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])
 
 
+@LONG
 @pytest.mark.parametrize("late", [pytest.param(False, marks=LONG), True])
 def test_spawned_ranks_are_one_run(shared_tower: Tower, late: bool) -> None:
     """``mp.spawn``: the rank comes from the process group, the launch from the parent."""
@@ -71,6 +72,7 @@ def test_spawned_ranks_are_one_run(shared_tower: Tower, late: bool) -> None:
     assert (len(runs), ranks) == (1, [(1, 0), (1, 1)])
 
 
+@LONG
 def test_ranks_that_share_a_run_id_are_one_attempt(shared_tower: Tower) -> None:
     """``TOCSIN_RUN_ID`` names the run; the ranks of one launch are one attempt of it."""
     command = [*TORCHRUN, f"--master_port={free_port()}", SCRIPT, "named"]

@@ -145,6 +145,7 @@ def test_a_wheel_has_its_package_only(built: Distributions, package: str) -> Non
     assert f"{package}/py.typed" in files
 
 
+@LONG
 @pytest.mark.skipif(shutil.which("cc") is None or sys.version_info < (3, 11), reason="needs a C compiler")
 def test_a_compiled_wheel_serves_all_later_versions(built: Distributions, tmp_path: Path) -> None:
     """The hook's sdist compiles to a wheel of the stable ABI; by default it is pure Python."""
@@ -196,6 +197,7 @@ def test_pages_and_assets_come_from_the_wheel(built: Distributions, served: Towe
     assert "const main_js = (() => {" in fetched(served, script.decode()).decode()
 
 
+@LONG
 def test_plotly_js_is_served(served: Tower) -> None:
     """In the version that the session names."""
     version = served.get("/session")["plotly"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tests.matrix import LONG
 from tests.real_trainers.claims import IntegratedTrainer, LaunchedTrainer, ScaledTrainer
 from tests.real_trainers.trainings.length import BROKEN_AT
 
 
+@LONG
 class TestAccelerate(IntegratedTrainer, ScaledTrainer, LaunchedTrainer):
     """Its loop, alone and with ``accelerate launch``."""
 

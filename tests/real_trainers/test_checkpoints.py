@@ -18,17 +18,18 @@ from tests.real_trainers.comparison import LONGEST_S, TRAININGS, environment
 Known = dict[str, tuple[str, int]]
 """Name of what is there in the end -> function, step."""
 
+pytestmark = LONG
+
 
 @pytest.mark.parametrize(
     ("framework", "packages", "expected"),
     [
-        pytest.param(
+        (
             "safetensors",
             "requirements",
             {"file.safetensors": ("safetensors", 0), "model.safetensors": ("safetensors", 0)},
-            marks=LONG,
         ),
-        pytest.param(
+        (
             "accelerate",
             "requirements",
             {
@@ -36,26 +37,22 @@ Known = dict[str, tuple[str, int]]
                 "model": ("accelerate.save_model", 2),
                 "weights.pt": ("torch.save", 2),
             },
-            marks=LONG,
         ),
-        pytest.param(
+        (
             "distributed",
             "requirements",
             {"plain": ("torch.distributed.checkpoint", 0), "async": ("torch.distributed.checkpoint", 0)},
-            marks=LONG,
         ),
-        pytest.param(
+        (
             "deepspeed",
             "requirements requirements-all",
             {"global_step3": ("deepspeed", 2), "best": ("deepspeed", 2)},
-            marks=LONG,
         ),
         ("transformers", "requirements", {"checkpoint-4": ("transformers.Trainer", 3)}),
-        pytest.param(
+        (
             "lightning",
             "requirements-lightning",
             {"epoch=2.ckpt": ("lightning", 8), "last.ckpt": ("lightning", 8)},
-            marks=LONG,
         ),
     ],
 )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from tests.matrix import LONG
 from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
@@ -66,6 +67,7 @@ def outcome(how: str) -> EvaluatedRun:
     return evaluated(wire(how))
 
 
+@LONG
 def test_a_correct_scaler_raises_no_alert() -> None:
     """The same training, with its sawtooth of growth and backoff, raises no alert."""
     assert 1.0 in dict(wire("wired").series("skipped")).values()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.matrix import LONG
 from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
@@ -107,6 +108,7 @@ def outcome(sound: bool) -> EvaluatedRun:
     return evaluated(wire(sound), siblings=[healthy])
 
 
+@LONG
 def test_the_healthy_twin_raises_no_alert() -> None:
     """With normalization, a soft bound, small weights and a suitable rate, no alert fires."""
     assert outcome(True).severe == []

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import l1_loss, mse_loss
 
+from tests.matrix import LONG
 from tests.scenarios.evaluation import EvaluatedRun, Training, Wire, evaluated, per_variant, seeded, trained
 from tocsin.api.run import Run
 from tocsin_server.core.models import Severity
@@ -91,6 +92,7 @@ def outcome(sound: bool) -> EvaluatedRun:
     return evaluated(wire(sound), planned_steps=STEPS)
 
 
+@LONG
 def test_training_on_clean_pictures_raises_no_alert() -> None:
     """With clean pictures, the scale grows as high and the metrics stay near their best."""
     assert max(scale for _, scale in wire(True).series("scale")) == 2**21

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.conftest import Tower, wait_for
+from tests.matrix import LONG
 from tests.scenarios.diverging import BROKEN_AT, STEPS
 
 SCRIPT = Path(__file__).with_name("diverging.py")
@@ -67,6 +68,7 @@ def test_the_first_action_names_the_file(broken: tuple[Tower, str, Path]) -> Non
     assert all("ckpt_250.pt (step 250" in remedy["text"] for remedy in named)
 
 
+@LONG
 def test_the_training_recovers_with_half_the_rate(broken: tuple[Tower, str, Path]) -> None:
     """A restart script asks for the path, as a shell does, after newer files were deleted.
 
@@ -96,6 +98,7 @@ def test_the_training_recovers_with_half_the_rate(broken: tuple[Tower, str, Path
     assert "holds NaN weights" not in {item["problem"] for item in answer["items"]}
 
 
+@LONG
 def test_each_remedy_is_linked_with_its_outcome(broken: tuple[Tower, str, Path]) -> None:
     """Both attempts belong to the incident: the second was broken at once, the third recovered."""
     tower, run, _ = broken

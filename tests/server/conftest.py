@@ -84,21 +84,12 @@ def own_postgres() -> Iterator[OwnPostgres]:
     server.close()
 
 
-ON_BOTH = ("rules", "store", "transfer")
-"""Folders whose tests run on both databases, because they are about SQL."""
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the databases of a test with ``url`` or ``empty_url``: with ``TOCSIN_TEST_ALL`` always both.
-
-    Else both for tests in ON_BOTH, except those marked ``one_database``, and those marked ``both_databases``:
-    SQL and locking differ there.
+    """Choose the databases of a test with ``url`` or ``empty_url``: both with ``TOCSIN_TEST_ALL``, or if it
+    is marked ``both_databases``.
     """
     test = metafunc.definition
-    about_sql = test.path.relative_to(FOLDER).parts[0] in ON_BOTH and not test.get_closest_marker(
-        "one_database"
-    )
-    both = ALL or about_sql or test.get_closest_marker("both_databases")
+    both = ALL or test.get_closest_marker("both_databases")
     for name in ("url", "empty_url"):
         named = any(name in mark.args[0] for mark in test.iter_markers("parametrize"))
         own = metafunc._arg2fixturedefs.get(name, [])

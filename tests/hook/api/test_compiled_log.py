@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from tests.hook.captured import watch
 from tests.hook.packing import compiled
 from tests.hook.reading import Reader, steps_of, values_of
+from tests.matrix import ALL
 from tocsin.api.run import Run
 from tocsin.api.step_count import StepCount
 from tocsin.spool import log as spool_log
@@ -92,7 +93,7 @@ def recorded(module: Any, calls: list[Call], **options: Any) -> Any:
         return rows, counts, run._reporter.errors, run._reporter._warned
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80 if ALL else 30, deadline=None)
 @given(calls=st.lists(CALLS | CALLS | CALLS | st.sampled_from(BETWEEN), max_size=40), patched=st.booleans())
 def test_any_calls_leave_the_same_records(calls: list[Call], patched: bool) -> None:
     """Names, steps, values of any type, further work between two calls, and a log that fills up."""

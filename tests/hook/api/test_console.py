@@ -13,6 +13,7 @@ import pytest
 import tocsin
 from tests.hook.ingest_server import IngestServer, closed_port, wait_until
 from tests.hook.trainers import run_script
+from tests.matrix import LONG
 from tocsin import protocol
 from tocsin.core.run_fields import NAME_BYTES, unique_name
 
@@ -128,6 +129,7 @@ except RuntimeError as error:
 """
 
 
+@LONG
 def test_a_traceback_shows_no_frame_of_the_hook(tmp_path: Path) -> None:
     """In the terminal, also for the error that caused it; the frames of torch and the script stay."""
     done = subprocess.run(

@@ -17,7 +17,7 @@ import tocsin
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
 from tests.hook.trainers import TOKEN
-from tests.matrix import represented
+from tests.matrix import LONG, represented
 from tocsin import protocol
 from tocsin.api.no_run import NoRun
 from tocsin.api.run import Run
@@ -139,6 +139,7 @@ def test_a_torch_that_is_imported_later_is_captured(server: IngestServer, spool:
     assert "'class': 'SGD'" in repr((kept.hellos, kept.events))
 
 
+@LONG
 def test_log_counts_by_itself_in_a_torch_process_without_optimizers(
     server: IngestServer, spool: Path
 ) -> None:

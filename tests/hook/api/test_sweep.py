@@ -12,6 +12,7 @@ import torch
 from tests.hook.api.test_startup import process
 from tests.hook.captured import KeptOutbox, KeptSender, watch
 from tests.hook.ingest_server import IngestServer
+from tests.matrix import LONG
 from tocsin.api.run import Run
 from tocsin.capture import patching
 from tocsin.core.process_state import active_runs
@@ -117,6 +118,7 @@ def test_an_optimizer_belongs_to_the_run_in_which_it_steps() -> None:
     del other
 
 
+@LONG
 def test_a_sweep_reaches_the_server_as_three_finished_runs(server: IngestServer, spool: Path) -> None:
     """By ``tocsin.watch`` itself, in a script."""
     body = (

@@ -44,6 +44,7 @@ def test_a_module_is_watched(shared_tower: Tower) -> None:
     assert steps_of(shared_tower, "auto-module") == list(range(STEPS))
 
 
+@LONG
 def test_a_child_of_a_child_is_watched(shared_tower: Tower) -> None:
     """Each process passes the environment on, and only the last one trains."""
     done = execute(*RUN, "--name", "auto-nested", *nested(2), **address(shared_tower))

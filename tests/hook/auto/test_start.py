@@ -119,6 +119,7 @@ def test_a_script_is_watched_and_notices_nothing(shared_tower: Tower) -> None:
     assert sorted(run["tags"]) == ["a", "b"]
 
 
+@LONG
 def test_a_progress_bar_made_before_the_training_is_in_the_log(shared_tower: Tower, tmp_path: Path) -> None:
     """It keeps the ``write`` that the stream had then."""
     script = tmp_path / "train.py"
@@ -150,6 +151,7 @@ def test_ranks_that_a_script_spawns_are_one_run(shared_tower: Tower) -> None:
     assert ranks == {(1, 0), (1, 1)}
 
 
+@LONG
 @pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=LONG)])
 def test_children_of_a_script_that_trains_report_to_its_run(
     shared_tower: Tower, tmp_path: Path, method: str
@@ -228,6 +230,7 @@ def test_another_sitecustomize_is_still_imported(tmp_path: Path) -> None:
     assert execute(*RUN, *show, PYTHONPATH=str(tmp_path)).stdout == "theirs\n"
 
 
+@LONG
 def test_ranks_of_torchrun_are_one_run(shared_tower: Tower) -> None:
     """The launcher itself trains nothing, so it reports nothing."""
     launch = ("-m", "torch.distributed.run", f"--master-port={free_port()}", "--nproc-per-node=2")
@@ -237,6 +240,7 @@ def test_ranks_of_torchrun_are_one_run(shared_tower: Tower) -> None:
     assert {(one["attempt"], one["rank"]) for one in shared_tower.records(run["id"])} == {(1, 0), (1, 1)}
 
 
+@LONG
 @pytest.mark.parametrize("how", represented(["exec", "daemon", "fork"]))
 def test_a_script_that_trains_in_another_process_has_one_run(
     shared_tower: Tower, tmp_path: Path, how: str
@@ -250,6 +254,7 @@ def test_a_script_that_trains_in_another_process_has_one_run(
     assert steps == list(range(STEPS))
 
 
+@LONG
 def test_a_child_that_is_forked_after_a_training_has_its_own_run(shared_tower: Tower, tmp_path: Path) -> None:
     """As a daemon that trains after a warm-up."""
     script = tmp_path / "forked.py"

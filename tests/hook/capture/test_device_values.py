@@ -159,7 +159,7 @@ plans = st.lists(
 
 
 @given(plan=plans, trusted=st.sampled_from([0, 2, TRUSTED]))
-@settings(deadline=None, max_examples=300 if ALL else 60)
+@settings(deadline=None, max_examples=300 if ALL else 30)
 def test_a_wrong_value_is_never_reported(plan: list[Any], trusted: int) -> None:
     """Whatever changes whenever, a value is what it was when it was read, or is absent.
 
@@ -238,7 +238,7 @@ def test_what_changes_without_notice_from_the_start_is_never_wrong(
     pauses=st.tuples(*[st.sampled_from([0.0, SLOW])] * 2),
 )
 @example(begin=2 * COMPARE_EVERY, change="data +=", moment="read", pauses=(0.0, SLOW))
-@settings(deadline=None, max_examples=300 if ALL else 40)
+@settings(deadline=None, max_examples=300 if ALL else 20)
 def test_what_begins_to_change_without_notice_is_wrong_until_it_is_compared(
     begin: int, change: str, moment: str, pauses: tuple[float, float]
 ) -> None:

@@ -18,8 +18,8 @@ SCRIPT = str(Path(__file__).with_name("parent.py"))
 @pytest.mark.parametrize(
     ("method", "is_group"),
     [
-        ("spawn", True),
-        pytest.param("fork", True, marks=LONG),
+        ("fork", True),
+        pytest.param("spawn", True, marks=LONG),
         pytest.param("fork", False, marks=LONG),
         pytest.param("forkserver", False, marks=LONG),
     ],

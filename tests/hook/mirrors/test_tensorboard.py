@@ -17,6 +17,7 @@ import tocsin
 from tests.conftest import Tower
 from tests.hook.auto.test_start import RUN, address, execute, the_run
 from tests.hook.captured import watched
+from tests.matrix import LONG
 from tocsin import mirrors
 from tocsin.importers import LogRecord
 from tocsin.importers.folder import runs_in
@@ -167,6 +168,7 @@ with SummaryWriter(sys.argv[1]) as writer:
 """
 
 
+@LONG
 def test_tocsin_run_mirrors_without_a_line(shared_tower: Tower, tmp_path: Path) -> None:
     """What is logged before the first step too."""
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.hook.reading import decoded, rest_of, steps_of
 from tests.hook.spool.test_segments import HEADER
+from tests.matrix import ALL
 from tocsin import protocol
 from tocsin.core.frames import RECORDS, Frame
 from tocsin.spool.entries import UNIFORM_RECORDS
@@ -250,7 +251,7 @@ def test_the_copy_on_disk_goes_once_everything_is_acknowledged() -> None:
 STEPS = st.sampled_from(["put", "put", "put", "event", "send", "ack", "cut", "full", "room", "save"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if ALL else 50, deadline=None)
 @given(st.lists(STEPS, max_size=120))
 def test_nothing_is_lost_doubled_or_reordered(happenings: list[str]) -> None:
     """For any sequence of puts, acks, disconnects and full disks, the server has every record that was not

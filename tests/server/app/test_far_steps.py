@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.matrix import LONG
 from tests.server.offline.test_snapshot_gather import alert_of
 from tests.server.store.conftest import hello, sealed
 from tocsin_server.core.models import Column, RecordBatch, Transition, WriteBatch
@@ -37,6 +38,7 @@ def put(store: StoreWriter, run_id: str, last: int) -> None:
     store.call(lambda _: None).result(60)
 
 
+@LONG
 @pytest.mark.both_databases
 def test_every_route_and_round_bears_it(
     database: Database, store: StoreWriter, run_server: Callable[..., Any]

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from tests.matrix import LONG
 from tests.server.conftest import hello_of, sparse_of, wait_until
 from tests.server.raw_socket import frame, websocket
 from tocsin import protocol
@@ -113,6 +114,7 @@ def endless(begin: bytes, piece: bytes) -> Iterator[bytes]:
         yield piece
 
 
+@LONG
 def test_full_queues_hold_a_bounded_amount_of_memory(start_server: Any, tmp_path: Path) -> None:
     """Nothing can be stored while all clients, also unknown ones, send what needs most memory; then all is
     stored."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrix import LONG
 from tocsin_server.http.joined import FOLDER, STYLES, JoinedFiles, join, shortened
 from tocsin_server.http.web_files import web_directory
 from tocsin_server.report.bundle import BundleError
@@ -150,6 +151,7 @@ def test_a_changed_module_is_joined_again(web: Path) -> None:
     assert b"base = 20" in files.present().files[FOLDER + "main.js"].text
 
 
+@LONG
 def test_a_shortened_module_means_the_same() -> None:
     """According to TypeScript, which parses both; strings and templates are untouched."""
     modules = [(str(path), path.read_text("utf-8")) for path in sorted(WEB.rglob("*.js"))]

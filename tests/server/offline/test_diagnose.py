@@ -224,10 +224,10 @@ def test_one_episode_is_one_story(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def spiking(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with forty spikes of 8 records, at irregular intervals, and twenty columns."""
+    """A log with fourteen spikes of 8 records, at irregular intervals, and twenty columns."""
     noise = random.Random(1)
-    starts = {step + back for step in range(400, 16400, 400) for back in [noise.randrange(200)]}
-    loss = [1 + noise.gauss(0, 0.02) for _ in range(17000)]
+    starts = {step + back for step in range(400, 6000, 400) for back in [noise.randrange(200)]}
+    loss = [1 + noise.gauss(0, 0.02) for _ in range(6600)]
     for start in starts:
         loss[start : start + 8] = [6.0] * 8
     columns = [f"metric{number}={number}" for number in range(20)]

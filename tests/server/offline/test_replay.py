@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.matrix import LONG
 from tocsin.importers import open_log
 from tocsin_server.core.models import RecordBatch, RunEvent, Severity
 from tocsin_server.offline.replay import BATCH_RECORDS, LogResult, Replay, evaluate_log
@@ -69,6 +70,7 @@ def test_an_excerpt_is_evaluated_without_baselines(tmp_path: Path) -> None:
     assert found.highest_severity is Severity.CRITICAL
 
 
+@LONG
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Of 40,000 records, only sparklines and alerts are kept."""
     rng = np.random.default_rng(0)

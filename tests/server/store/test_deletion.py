@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 
 from tests.server.store.conftest import batch
@@ -14,6 +15,8 @@ from tocsin_server.store.database import Database
 from tocsin_server.store.deletion_jobs import mark_on, mark_runs
 from tocsin_server.store.tables import metadata, run
 from tocsin_server.store.writer import StoreWriter
+
+pytestmark = pytest.mark.both_databases  # SQL and locking differ
 
 KEPT = {"deletion"}
 """The mark itself; it has no rows of a run that lives."""

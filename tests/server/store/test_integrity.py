@@ -21,8 +21,6 @@ from tocsin_server.store.migration_dry_run import rehearse
 from tocsin_server.store.tables import FIRST_SERIES, chunk, chunk_dir, roll, tail
 from tocsin_server.store.writer import StoreWriter
 
-pytestmark = pytest.mark.one_database  # what is stored are the same bytes
-
 
 def found(database: Database) -> list[str]:
     with database.reader.begin() as connection:

@@ -22,6 +22,8 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import chunk_dir
 from tocsin_server.store.writer import StoreWriter
 
+pytestmark = pytest.mark.both_databases  # SQL and locking differ
+
 PROGRAM = Path(__file__).with_name("reporting_process.py")
 KILLS = 5 if ALL else 2
 

@@ -20,8 +20,6 @@ from tocsin_server.store.reader import StoreReader
 from tocsin_server.store.tables import packed, tail
 from tocsin_server.store.writer import StoreWriter
 
-pytestmark = pytest.mark.one_database  # what is stored are the same bytes
-
 Pack = Callable[..., int]
 
 

@@ -16,6 +16,8 @@ from tocsin_server.store.tables import event as event_table
 from tocsin_server.store.tables import project, run, tail, writer
 from tocsin_server.store.writer import StoreWriter
 
+pytestmark = pytest.mark.both_databases  # SQL and locking differ
+
 
 def stored(database: Database, *columns: Any) -> list[Any]:
     """Return rows of the given columns, in key order."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.matrix import ALL
 from tocsin_server.core.models import Column, Finding, RecordBatch, Writer
 from tocsin_server.detect.engine.engine import Engine
 from tocsin_server.detect.interface.context import RunContext
@@ -124,7 +125,7 @@ NEGATIVE = segments_of(["climb", "climb", "sparser", "noisy"], scaler=False, see
 SHIFTED = segments_of(["long", "higher", "rising norms", "long", "lower", "long"], scaler=False, seed=2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25 if ALL else 10, deadline=None)
 @given(runs, st.integers(2, 60))
 @example(DIVERGED, 50)
 @example(SHIFTED, 17)
@@ -135,7 +136,7 @@ def test_any_split_gives_the_findings_of_one_by_one(segments: list[Segment], siz
     assert all(judged(segments, split) == single for split in (2, size, 1 << 20))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10 if ALL else 5, deadline=None)
 @given(runs)
 @example(DIVERGED)
 def test_no_finding_waits_for_later_records(segments: list[Segment]) -> None:

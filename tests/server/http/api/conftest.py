@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from tests.matrix import ALL, POSTGRES, SQLITE
+from tests.matrix import DATABASES
 from tests.server.conftest import ServerProcess, server_process
 from tests.server.own_postgres import OwnPostgres
 from tocsin import protocol
@@ -19,21 +19,19 @@ from tocsin.protocol import Ack, Event, Finish, Hello, Records, WriterId, little
 
 _numbers = itertools.count(1)
 ON_BOTH = (
-    "records", "series", "runs", "alerts", "acks", "rules",
-) if not ALL else (
     "records", "series", "runs", "layers", "events", "alerts", "acks", "marks", "silences", "projects",
     "about", "rules", "run_changes", "remedies", "saved_views",
     "layouts", "baselines", "compare", "compare_groups",
 )  # fmt: skip
-"""Tests of these routes run on SQLite and on Postgres, because their responses come from the database. All
-but six of them do only with ``TOCSIN_TEST_ALL``."""
+"""Tests of these routes run on Postgres too, with ``TOCSIN_TEST_ALL``: their responses come from the
+database."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the server of each test: on both databases if the module is one of ON_BOTH."""
+    """Choose the server of each test: on DATABASES if the module is one of ON_BOTH."""
     routes = metafunc.module.__name__.rpartition(".test_")[2]
     if routes in ON_BOTH and "server" in metafunc.fixturenames:
-        metafunc.parametrize("kind", [SQLITE, POSTGRES], indirect=True)
+        metafunc.parametrize("kind", DATABASES, indirect=True)
 
 
 @pytest.fixture

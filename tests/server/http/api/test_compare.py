@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.matrix import LONG
 from tests.server.conftest import wait_until
 from tests.server.http.api.conftest import Trainer
 from tests.server.http.api.test_every_route import strict
@@ -165,6 +166,7 @@ def server_delete(server: Any, run: str) -> None:
     httpx.delete(f"{server.base}/api/v1/runs/{run}", headers=server.headers, timeout=30).raise_for_status()
 
 
+@LONG
 def test_reading_stops_when_the_client_leaves(server: Any, trainer: Callable[..., Trainer]) -> None:
     """A request of 100 MB that is left after its first line ends sooner than one that is read."""
     run = trainer()

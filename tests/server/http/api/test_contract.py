@@ -19,7 +19,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from tests.matrix import ALL, DATABASES
+from tests.matrix import ALL, DATABASES, LONG
 from tests.server.conftest import ServerProcess, server_process, wait_until
 from tests.server.http.api.conftest import Trainer
 from tocsin import protocol
@@ -174,6 +174,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
+@LONG
 def test_odd_bodies(own_server: ServerProcess, known: dict[str, str], api: httpx.Client) -> None:
     """Each field of each body with some of VALUES, and text that is barely JSON."""
     description = own_server.get("/openapi.json")
