@@ -106,6 +106,17 @@ def test_runs_are_selected_by_keyboard_to_compare(tab: Any) -> None:
 
 
 @LONG
+def test_selecting_a_run_moves_no_row(tab: Any) -> None:
+    """The actions fit beside the filter. The box above the others shows that some runs are selected."""
+    tab.page.set_viewport_size({"width": 1366, "height": 900})
+    top = "() => document.querySelector('.fleet').getBoundingClientRect().top"
+    before = tab.page.evaluate(top)
+    tab.page.locator(".pickbox").first.check()
+    tab.page.get_by_text("select another").wait_for()
+    assert tab.page.evaluate(top) == before
+    assert tab.page.get_by_label("Select all listed").evaluate("(box) => box.indeterminate")
+
+
 def test_all_filtered_runs_can_be_compared(tab: Any) -> None:
     """Every tenth run: a row each, up to twelve of a color in a trace, non-finite values marked, each run can
     be highlighted."""

@@ -165,7 +165,7 @@ export class FleetBar {
       this.compare,
       icon("compare"),
       "Compare ",
-      el("span.muted", {}, picked.length ? `${int(picked.length)} selected` : "select 2+"),
+      el("span.muted", {}, picked.length > 1 ? `${int(picked.length)} selected` : TO_COMPARE[picked.length]),
     );
     this.compare.classList.toggle("primary", picked.length > 1);
   }
@@ -191,6 +191,9 @@ export class FleetBar {
     );
   }
 }
+
+/** What to do to compare runs, by the number of those selected. */
+const TO_COMPARE = ["select 2+", "select another"];
 
 /**
  * @param {string} text

@@ -38,6 +38,8 @@ export class FleetTable {
   runs = new Map();
   /** All runs of the list, visible or not. */
   ids = new Set([""]);
+  /** @type {Set<string>} selected runs */
+  picked = new Set();
   #frame = 0;
   columnKey = "";
   /** @type {import("../../lib/runs/columns.js").Column[]} */
@@ -94,7 +96,8 @@ export class FleetTable {
     this.widths = view.widths;
     this.node.style.setProperty("--cols", tracks(columns, view.widths));
     this.node.style.setProperty("--least", leastWidth(columns, view.widths));
-    this.every.checked = view.picked.length > 0;
+    this.picked = new Set(view.picked);
+    this.#markEvery();
     refill(
       this.header,
       el("span.c-pick", { role: "columnheader" }, this.every),
@@ -105,6 +108,14 @@ export class FleetTable {
     this.columnKey = key;
     this.columns = columns;
     this.forget();
+  }
+
+  /** The box above the others is checked if all listed runs are selected, and filled if some are. */
+  #markEvery() {
+    const some = this.picked.size > 0;
+    const all = some && [...this.ids].every((id) => !id || this.picked.has(id));
+    this.every.checked = all;
+    this.every.indeterminate = some && !all;
   }
 
   /** Drop the nodes of all rows, so that the next `arrange` makes them again. */
@@ -216,6 +227,7 @@ export class FleetTable {
   arrange(items) {
     this.items = items;
     this.ids = new Set(items.map((item) => ("row" in item ? item.row.id : "")));
+    this.#markEvery();
     const row = this.#rowHeight();
     this.node.style.setProperty("--row-px", `${row}px`);
     for (const head of this.header.querySelectorAll(".colhead")) {
