@@ -82,6 +82,7 @@ def test_errors_are_shown_at_their_fields(tab: Any) -> None:
     page.get_by_label("Reason").fill("")
     page.get_by_role("dialog").get_by_role("button", name="Silence").click()
     page.locator('input[aria-invalid="true"]:focus').wait_for()
+    page.get_by_role("alert").get_by_text("Enter a reason").wait_for()
 
 
 @LONG

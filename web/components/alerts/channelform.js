@@ -109,13 +109,21 @@ function configInput(each, channel) {
   const forget = hidden && !each.required ? checkbox("clear", false) : null;
   const made = field(
     `config.${each.name}`,
-    each.name,
+    titled(each.name),
     input,
     `${each.help}${each.secret ? ". Secret: it is never shown again" : ""}`,
   );
   if (forget) input.after(forget.node);
   return { name: each.name, input, forget: forget?.input ?? null, field: made };
 }
+
+/**
+ * Return the name of a setting as a label: "URL", "Routing key".
+ *
+ * @param {string} name
+ */
+const titled = (name) =>
+  name === "url" ? "URL" : name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 /**
  * Return what was entered; empty secret fields are omitted, so the stored secrets stay.

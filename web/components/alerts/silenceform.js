@@ -12,6 +12,7 @@ import { icon } from "../icons.js";
 
 const PREVIEW_MS = 250;
 const MOST_SHOWN = 6;
+const NO_REASON = "Enter a reason, so that others know why there are no notifications.";
 
 /**
  * Initial values of the form.
@@ -74,6 +75,7 @@ export function silenceForm(app, begin, done) {
   ends.before(endChoices(app, ends));
   const preview = el("div.preview", { "aria-live": "polite" });
   const run = async () => {
+    if (!reason.value.trim()) throw new ApiError(0, { subject: "reason", detail: NO_REASON });
     const wanted = {
       matchers: linesOf(matchers.value),
       starts_ms: localMs(starts.value),

@@ -60,7 +60,7 @@ export class Tokens {
         "tr",
         { class: token.revoked_ms ? "muted" : "", "data-token": token.id },
         el("td", {}, token.name),
-        el("td", {}, token.scope),
+        el("td.nowrap", {}, token.scope),
         el("td", {}, token.project ?? "any"),
         el("td", { title: moment(token.created_ms) }, ago(token.created_ms, now)),
         el(
