@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.matrix import LONG
 from tocsin_server.demo.trainings import wgan
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_in_words"
 CHARTS = {"Loss by step", "Grad norm by step", "Loss scale by step", "Learning rate by step"}
 
@@ -52,7 +52,6 @@ def test_a_chart_of_a_run_is_described(described: Any, visit: Callable[..., Any]
     assert found["Loss scale by step"].startswith("Steps 0 to 39: constant at 2¹⁶. Alert")
 
 
-@LONG
 def test_a_chart_off_the_screen_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """On a phone only the first one is drawn at once, but screen readers read without scrolling."""
     tab = visit(described, None)
@@ -61,7 +60,6 @@ def test_a_chart_off_the_screen_is_described(described: Any, visit: Callable[...
     assert charts(tab.page)["Learning rate by step"].startswith("Steps 0 to 39: constant at 0.001000.")
 
 
-@LONG
 def test_a_zoom_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """The description is of the visible steps."""
     tab = visit(described, None)
@@ -70,7 +68,6 @@ def test_a_zoom_is_described(described: Any, visit: Callable[..., Any]) -> None:
     assert "NaN" not in charts(tab.page)["Loss by step"]
 
 
-@LONG
 def test_a_chart_of_a_comparison_is_described(described: Any, visit: Callable[..., Any]) -> None:
     """By run, with its exact last value."""
     tab = visit(described, None)
@@ -80,7 +77,6 @@ def test_a_chart_of_a_comparison_is_described(described: Any, visit: Callable[..
     assert text.startswith("in words: starts at 2 and ends at 1.125, lowest 1.026")
 
 
-@LONG
 def test_a_chart_of_an_incident_is_described(
     described: Any, visit: Callable[..., Any], alerting: Callable[..., Any]
 ) -> None:
@@ -101,7 +97,6 @@ def test_a_chart_of_an_incident_is_described(
         expect(dialog.get_by_role("region", name="Records")).to_have_count(1)
 
 
-@LONG
 def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any]) -> None:
     """By name, in a list of all buttons."""
     tab = visit(described, None)
@@ -110,7 +105,6 @@ def test_every_chart_has_its_own_menu(described: Any, visit: Callable[..., Any])
     assert len(set(names)) == len(names) == 4
 
 
-@LONG
 def test_critic_and_generator_share_a_chart(shared_tower: Any, visit: Callable[..., Any]) -> None:
     """Of the demo's GAN: two lines with a key, both in words, in the chart of the loss."""
     with shared_tower.training(wgan.__file__, "--steps", "60", "--steps-per-s", "0") as process:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_composed"
 FORMULA = "loss - act/attn"
 
@@ -61,7 +61,6 @@ def test_a_formula_is_drawn_with_its_faults(tab: Any) -> None:
     assert all(kind in faults for kind in ("NaN", "+Inf", "−Inf"))
 
 
-@LONG
 def test_a_link_shows_the_same_chart_with_a_tooltip(tab: Any) -> None:
     """Metrics by pattern, opened from an address: a line for each, named in the legend and the tooltip."""
     tab.open_run(RUN, f"?panel={quote('match:^act/')}")
@@ -72,7 +71,6 @@ def test_a_link_shows_the_same_chart_with_a_tooltip(tab: Any) -> None:
     assert tooltip.locator("b").all_inner_texts() == ["3", "2"]
 
 
-@LONG
 def test_what_a_formula_does_not_find_is_said(tab: Any) -> None:
     """The dialog stays open and names the unknown metric; a link shows the same in the chart."""
     dialog = compose(tab, "formula", "loss - val/loss")
@@ -82,7 +80,6 @@ def test_what_a_formula_does_not_find_is_said(tab: Any) -> None:
     tab.page.locator('[data-section="custom"]').get_by_text("no metric “val/loss”").wait_for()
 
 
-@LONG
 def test_a_chart_is_edited_and_removed(tab: Any) -> None:
     """Both are in its menu, and both change the address."""
     tab.open_run(RUN, f"?panel={quote('list:act/attn')}")
@@ -98,7 +95,6 @@ def test_a_chart_is_edited_and_removed(tab: Any) -> None:
     assert "panel=" not in tab.page.url
 
 
-@LONG
 def test_a_composed_chart_has_full_screen_and_csv(tab: Any) -> None:
     """As every chart; the file has the records of the metrics that the formula reads."""
     tab.open_run(RUN, f"?panel={quote(f'formula:{FORMULA}')}")
@@ -135,7 +131,6 @@ def test_values_of_a_formula_are_exact(tab: Any) -> None:
     expect(dialog.get_by_role("row").nth(8).get_by_role("cell").nth(5)).to_have_text("NaN")
 
 
-@LONG
 def test_a_custom_chart_is_pinned(tab: Any) -> None:
     """It moves to the pinned section, and the link says so."""
     tab.open_run(RUN, f"?panel={quote('list:act/attn')}")
@@ -146,7 +141,6 @@ def test_a_custom_chart_is_pinned(tab: Any) -> None:
     tab.page.locator('[data-section="custom"] [data-series="list:act/attn"]').wait_for()
 
 
-@LONG
 def test_a_chart_of_several_metrics_has_a_link_to_embed(tab: Any) -> None:
     """As built-in charts have; of a pattern, the metrics that match."""
     tab.open_run(RUN, f"?panel={quote('match:^act/')}")

@@ -12,7 +12,7 @@ from playwright.sync_api import Route
 
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, OTHER = "r_layout", "r_layout_other"
 CHART = "act/attn"
 
@@ -51,7 +51,6 @@ def choose(tab: Any, item: str) -> None:
     tab.page.get_by_role("menu").get_by_text(item, exact=True).click()
 
 
-@LONG
 def test_the_description_is_cut_before_the_name(tab: Any) -> None:
     """The four vital signs, with descriptions that are too long."""
     cut = """() => {
@@ -62,7 +61,6 @@ def test_the_description_is_cut_before_the_name(tab: Any) -> None:
     assert tab.page.evaluate(cut) == [4, 0]
 
 
-@LONG
 def test_a_corner_resizes_a_chart(tab: Any) -> None:
     """Both columns and a height; the address has them, and a reload keeps them."""
     box = chart(tab).bounding_box()
@@ -78,7 +76,6 @@ def test_a_corner_resizes_a_chart(tab: Any) -> None:
     assert chart(tab).locator(".plot").bounding_box()["height"] == pytest.approx(plot + 90, abs=3)
 
 
-@LONG
 def test_the_menu_resizes_too(tab: Any) -> None:
     """For keyboards and touch; the usual size has no place in the address."""
     choose(tab, "Both columns")
@@ -107,7 +104,6 @@ def test_a_layout_is_shown_by_every_run_of_the_project(tab: Any) -> None:
     assert tab.page.locator(f'[data-section="pinned"] [data-series="{CHART}"]').count() == 0
 
 
-@LONG
 def test_a_chart_is_dragged_to_another_section(tab: Any) -> None:
     """To the place of another chart, to the head of a section, and back by the menu; a reload keeps it."""
     chart(tab)
@@ -137,7 +133,6 @@ def show_standard_layout(tab: Any) -> None:
     tab.page.locator('[data-section="pinned"]').wait_for(state="detached")
 
 
-@LONG
 def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
     """A reload does not show that of the project instead."""
     show_standard_layout(tab)
@@ -148,7 +143,6 @@ def test_the_standard_layout_is_in_the_address(tab: Any) -> None:
     assert tab.page.locator('[data-section="pinned"]').count() == 0
 
 
-@LONG
 def test_a_layout_has_the_x_axis(tab: Any) -> None:
     """Each run of the project opens with it; an address that names the step keeps the step."""
     tab.page.get_by_role("button", name="Relative", exact=True).click()
@@ -163,7 +157,6 @@ def test_a_layout_has_the_x_axis(tab: Any) -> None:
     assert relative.count() == 0
 
 
-@LONG
 def test_the_standard_layout_comes_back(tab: Any) -> None:
     """From the menu, for this page; saved, for all users."""
     show_standard_layout(tab)
@@ -173,7 +166,6 @@ def test_the_standard_layout_comes_back(tab: Any) -> None:
     assert tab.page.locator('[data-section="pinned"]').count() == 0
 
 
-@LONG
 def test_a_baseline_is_pinned_for_all_users(
     tab: Any, tower_of_the_module: Any, visit: Callable[..., Any]
 ) -> None:
@@ -190,7 +182,6 @@ def test_a_baseline_is_pinned_for_all_users(
     other.page.wait_for_url(f"**/compare?run={RUN}&run={OTHER}&base={RUN}")
 
 
-@LONG
 def test_an_open_menu_shows_baselines_that_arrive_later(
     run: str, tower_of_the_module: Any, visit: Callable[..., Any]
 ) -> None:
@@ -209,7 +200,6 @@ def test_an_open_menu_shows_baselines_that_arrive_later(
     httpx.put(address, json={"run": run, "pinned": False}, headers=headers, timeout=60).raise_for_status()
 
 
-@LONG
 def test_comparisons_have_a_layout(tab: Any, tower_of_the_module: Any) -> None:
     """A comparison opens with that of the project; one that names another keeps it."""
     address = f"{tower_of_the_module.base}/compare?run={RUN}&run={OTHER}"

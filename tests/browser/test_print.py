@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.matrix import LONG, represented
+from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUN = "r_printed"
 UPRIGHT_PX = 720
 """Printable width of A4 in pixels."""
@@ -30,7 +30,7 @@ def printed(shared_tower: Any, script: Callable[[str], str]) -> Any:
     return shared_tower
 
 
-@pytest.mark.parametrize("address", represented([f"/runs/{RUN}", f"/compare?run={RUN}"]))
+@pytest.mark.parametrize("address", [f"/runs/{RUN}", f"/compare?run={RUN}"])
 def test_charts_fit_on_paper(address: str, printed: Any, visit: Callable[..., Any]) -> None:
     """They are scaled to a portrait page, and those below the fold are drawn too."""
     page = visit(printed, None).page
@@ -45,7 +45,6 @@ def test_charts_fit_on_paper(address: str, printed: Any, visit: Callable[..., An
     assert found["blank"] == 0
 
 
-@LONG
 def test_the_fleet_is_printed_with_names(printed: Any, visit: Callable[..., Any]) -> None:
     """Columns are below their heads although check boxes and buttons are left out."""
     page = visit(printed).page

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUN, ALONE = "r_ranked", "r_alone"
 STEPS = 60
 
@@ -44,7 +44,6 @@ def test_the_slowest_rank_and_the_one_behind_are_named(tab: Any) -> None:
     assert cells[2] == "500 ms"
 
 
-@LONG
 def test_the_spread_over_time_has_the_cross_line(tab: Any) -> None:
     """Largest less smallest step time: 0.3 s at the first step; it ends with the second rank's records."""
     panel = tab.page.locator('[data-series="spread:step_time"]')
@@ -53,14 +52,12 @@ def test_the_spread_over_time_has_the_cross_line(tab: Any) -> None:
     tab.until(lambda: panel.locator(".plot").evaluate(first), pytest.approx(0.3))
 
 
-@LONG
 def test_a_vital_sign_that_the_run_lacks_is_said(tab: Any) -> None:
     """Also of the last one, which stays open because it has the axis of all."""
     for series in ("grad_norm", "lr"):
         expect(tab.page.locator(f'[data-series="{series}"]')).to_contain_text("not reported by this run")
 
 
-@LONG
 def test_one_process_has_no_ranks(
     tab: Any, shared_tower: Any, script: Callable[[str], str], eventually_true: Callable[..., Any]
 ) -> None:
@@ -72,7 +69,6 @@ def test_one_process_has_no_ranks(
     assert ranks(tab).count() == 0
 
 
-@LONG
 def test_system_metrics_are_collapsed_and_stay_open_once_opened(tab: Any) -> None:
     """In this browser, for every run; a link says so too."""
     head = system(tab).get_by_role("button", name="System")
@@ -88,7 +84,6 @@ def test_system_metrics_are_collapsed_and_stay_open_once_opened(tab: Any) -> Non
     expect(head).to_have_attribute("aria-expanded", "false")
 
 
-@LONG
 def test_a_filter_opens_the_system_metrics_that_it_finds(tab: Any) -> None:
     """Without a click, and throughput is among them."""
     tab.page.get_by_label("Filter metrics by name").fill("sys/|step_time")

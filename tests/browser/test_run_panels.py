@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 import tocsin
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 STEPS = 40
 SCATTER = "scatter:loss\nval/psnr"
 
@@ -42,14 +42,12 @@ def rewards(rewarded: str, shared_tower: Any, visit: Callable[..., Any]) -> Any:
     return page
 
 
-@LONG
 def test_vital_signs_that_a_run_lacks_have_no_empty_chart(rewards: Any) -> None:
     """They are listed by name."""
     expect(rewards.locator(".vitals .panel", has_text="not reported by this run")).to_have_count(4)
     expect(rewards.locator(".vitals .plot:visible")).to_have_count(0)
 
 
-@LONG
 def test_the_overview_of_an_ended_run_ends_with_it(rewards: Any) -> None:
     """Not at the planned steps, which never come."""
     expect(rewards.locator(".overview .legend > span").last).to_have_text(str(STEPS - 1))
@@ -96,14 +94,12 @@ def test_two_metrics_are_drawn_against_each_other(tab: Any) -> None:
     panel(tab, "val/psnr against loss").get_by_text("2, 4", exact=True).wait_for()
 
 
-@LONG
 def test_what_a_scatter_lacks_is_said(tab: Any) -> None:
     """The dialog stays open."""
     add(tab, "scatter", "loss")
     tab.page.get_by_role("alert").get_by_text("Enter two metrics").wait_for()
 
 
-@LONG
 def test_a_logged_text_is_a_panel_with_a_slider(tab: Any) -> None:
     """The newest one first; a link shows it, and it can be pinned."""
     add(tab, "media", "sample")
@@ -116,7 +112,6 @@ def test_a_logged_text_is_a_panel_with_a_slider(tab: Any) -> None:
     tab.page.locator('[data-section="pinned"]').get_by_text("text of step 3").wait_for()
 
 
-@LONG
 def test_a_logged_table_is_a_panel(tab: Any, run: str) -> None:
     """With its rows; a name that the run does not log is said."""
     tab.open_run(run, f"?panel={quote('media:worst')}&panel={quote('media:none')}")
@@ -135,7 +130,6 @@ def ticks(tab: Any, name: str) -> list[str]:
     return list(panel(tab, name).locator("text[text-anchor=middle]").all_text_contents())
 
 
-@LONG
 def test_an_axis_of_a_scatter_is_logarithmic(tab: Any, run: str) -> None:
     """As chosen in its menu, first of the x axis; the address has it, and a link shows it."""
     tab.open_run(run, f"?panel={quote(SCATTER)}")
@@ -160,7 +154,6 @@ def heights(tab: Any) -> list[float]:
     return [height for height in bars if height]
 
 
-@LONG
 def test_the_counts_of_a_histogram_are_logarithmic(tab: Any, run: str) -> None:
     """99 values and 1 value: the low bar is a hundredth of the other, on a log axis more than a tenth."""
     tab.open_run(run, f"?panel={quote('media:spread')}")
@@ -170,7 +163,6 @@ def test_the_counts_of_a_histogram_are_logarithmic(tab: Any, run: str) -> None:
     tab.until(lambda: heights(tab)[1] > heights(tab)[0] / 10, True)
 
 
-@LONG
 @pytest.mark.parametrize(
     ("chart", "name", "alternative"),
     [
@@ -193,7 +185,6 @@ def test_a_panel_is_embedded(tab: Any, run: str, chart: str, name: str, alternat
     tab.page.get_by_role("img", name=alternative).wait_for()
 
 
-@LONG
 def test_the_menu_says_why_a_panel_is_not_embedded(tab: Any, run: str) -> None:
     """A formula of a metric that the run lacks has nothing to show."""
     tab.open_run(run, f"?panel={quote('formula:loss - none')}")

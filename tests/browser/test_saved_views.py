@@ -11,7 +11,7 @@ import pytest
 from tests.browser.crowd import crowd_of
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 12
 MADE = {"name": "best loss", "columns": "name,min:loss", "sort": "min:loss", "grouping": "none"}
 
@@ -60,7 +60,6 @@ def test_a_view_is_saved_and_shown_again(tab: Any) -> None:
     assert heads(tab) == ["Run", "loss min ↑"]
 
 
-@LONG
 def test_a_view_is_changed_and_deleted(tab: Any) -> None:
     view = tab.tower.post("/views", MADE)
     tab.page.reload()
@@ -79,7 +78,6 @@ def test_a_view_is_changed_and_deleted(tab: Any) -> None:
     assert tab.tower.get("/views")["items"] == []
 
 
-@LONG
 def test_a_view_is_renamed_without_showing_it(tab: Any) -> None:
     """The page keeps what it shows."""
     tab.tower.post("/views", MADE)
@@ -95,7 +93,6 @@ def test_a_view_is_renamed_without_showing_it(tab: Any) -> None:
     assert (heads(tab), tab.tower.get("/views")["items"][0]["name"]) == (before, "lowest loss")
 
 
-@LONG
 def test_the_default_is_shown_at_first(tab: Any) -> None:
     """That of all projects without a filter, that of a project for a filter by it."""
     tab.tower.post("/views", MADE | {"is_default": True})
@@ -107,7 +104,6 @@ def test_the_default_is_shown_at_first(tab: Any) -> None:
     tab.page.get_by_text(f"{RUNS // 4} of {RUNS} runs").wait_for()
 
 
-@LONG
 def test_the_standard_view_stays_after_a_reload(tab: Any) -> None:
     """The address says so; without it, the default is shown again."""
     tab.tower.post("/views", MADE | {"is_default": True})
@@ -120,7 +116,6 @@ def test_the_standard_view_stays_after_a_reload(tab: Any) -> None:
     assert "loss min" not in heads(tab)
 
 
-@LONG
 def test_a_name_in_use_is_said_at_the_field(tab: Any) -> None:
     tab.tower.post("/views", MADE)
     choose(tab, "Save as a new view")

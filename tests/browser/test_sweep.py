@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.sweep import address, sweep_of
 from tests.matrix import LONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [LONG, pytest.mark.browser, pytest.mark.timeout(600)]
 RUNS = 24
 LINES = """() => (document.querySelector('[data-series=loss] .plot')?.data ?? [])
     .filter((each) => each.mode.startsWith('lines') && !each.fill && each.opacity === 1)
@@ -49,7 +49,6 @@ def test_diverged_runs_stay_marked(tab: Any) -> None:
     row.get_by_text("4 of 6 not finite").first.wait_for()
 
 
-@LONG
 def test_groups_are_chosen_by_keyboard(tab: Any) -> None:
     """A second key makes more groups, and the address has both and the band."""
     tab.page.get_by_role("button", name="Group", exact=True).focus()
@@ -61,14 +60,12 @@ def test_groups_are_chosen_by_keyboard(tab: Any) -> None:
     tab.page.wait_for_url("**group=config.lr&group=config.optimizer&band=range*")
 
 
-@LONG
 def test_hidden_runs_are_not_in_the_mean(tab: Any) -> None:
     """Hiding a run takes it out of its group."""
     tab.page.get_by_role("button", name="Hide sweep-000").click()
     tab.page.locator("tr[data-group]", has_text="lr = 0.0001").get_by_text("5 runs · 1 hidden").wait_for()
 
 
-@LONG
 def test_the_table_names_what_matters_and_the_best_run(tab: Any) -> None:
     """The learning rate decides, the optimizer doesn't, and the best run is linked."""
     rows = tab.page.locator("tr[data-setting]")
@@ -78,7 +75,6 @@ def test_the_table_names_what_matters_and_the_best_run(tab: Any) -> None:
     expect(tab.page.locator(".influence p")).to_contain_text("4 runs without a finite value count as worst")
 
 
-@LONG
 def test_the_table_is_sorted_by_keyboard_and_saved(tab: Any) -> None:
     """Any column sorts it, and the CSV has every setting."""
     tab.page.locator("[data-column=key]").press("Enter")
@@ -90,7 +86,6 @@ def test_the_table_is_sorted_by_keyboard_and_saved(tab: Any) -> None:
     assert [line.split(",")[0] for line in lines] == ["setting", "lr", "optimizer", "seed"]
 
 
-@LONG
 def test_another_metric_is_chosen(tab: Any) -> None:
     """The address has metric and goal, and the best run changes."""
     tab.page.get_by_label("Metric", exact=True).select_option("grad_norm")
@@ -107,7 +102,6 @@ def test_a_failed_best_run_is_marked(tab: Any) -> None:
     expect(best).to_contain_text("best without such a problem: sweep-021 with loss 1.477")
 
 
-@LONG
 def test_parallel_coordinates_select_runs_by_keyboard(tab: Any, eventually_true: Callable[..., Any]) -> None:
     """Every run is a line, diverged ones are marked, and the handles select runs to show alone."""
     lines = tab.page.locator(".parallel path[data-run]")
@@ -129,7 +123,6 @@ def test_what_is_drawn_for_a_size_may_change_sizes(tab: Any) -> None:
     assert tab.page.evaluate("() => window.failed ?? ''") == ""
 
 
-@LONG
 def test_parallel_coordinates_select_runs_by_dragging(tab: Any) -> None:
     """A drag down to 0.0005 selects the two larger learning rates; a click ends it."""
     strip = tab.page.locator("[data-axis='lr'] .strip")

@@ -154,6 +154,7 @@ def test_a_rate_that_is_too_low_is_not_to_be_lowered() -> None:
     assert not any("Divide the learning rate" in str(alert.diagnosis.remedies) for alert in known)
 
 
+@LONG
 def test_an_ineffective_clip_is_reported() -> None:
     """A threshold of 1e7, above all gradients, is info with a suggested value."""
     found = [alert for alert in outcome(False).alerts if alert.rule == "clip-ineffective"]

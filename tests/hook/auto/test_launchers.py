@@ -35,6 +35,7 @@ def nested(depth: int) -> list[str]:
     return command
 
 
+@LONG
 def test_a_module_is_watched(shared_tower: Tower) -> None:
     """``python -m``, with the status of the script."""
     path = {"PYTHONPATH": str(Path(SCRIPT).parent)}

@@ -165,6 +165,7 @@ def test_children_of_a_script_that_trains_report_to_its_run(
     assert {one["rank"]: one["step"] for one in records if "loss" in one["values"]} == {0: 4, 1: 4, 2: 4}
 
 
+@LONG
 @pytest.mark.parametrize(
     ("method", "is_shared"), represented([("fork", True), ("spawn", True), ("spawn", False), ("fork", False)])
 )

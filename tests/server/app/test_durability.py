@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL
 
-from tests.matrix import ALL
+from tests.matrix import ALL, LONG
 from tests.server import siege
 from tests.server.own_postgres import OwnPostgres
 from tests.small_disk import fill
@@ -147,6 +147,7 @@ def test_a_full_disk_is_reported_and_survived(
     database.close()
 
 
+@LONG
 def test_slow_commits_slow_clients_down(url: URL, run_server: Start, dial: Any, eventually: Any) -> None:
     """With slow commits memory is bounded: acks wait, flushes get larger, health reports it, all data
     arrives."""

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 
+from tests.matrix import represented
 from tests.server.conftest import wait_until
 from tocsin.protocol import Event
 from tocsin_server.core.embed_links import embed_path
@@ -50,14 +51,18 @@ def test_the_link_shows_the_chart_to_anyone(server: Any) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"link": "e_1"},
-        {"run": "r2"},
+    represented(
+        [
+            {"link": "e_1"},
+            {"run": "r2"},
+            {"series": "lr"},
+            {"until": "9999999999"},
+            {"signature": "0" * 64},
+            {"signature": ""},
+        ],
         {"series": "lr"},
-        {"until": "9999999999"},
-        {"signature": "0" * 64},
         {"signature": ""},
-    ],
+    ),
 )
 def test_a_changed_link_is_rejected(server: Any, change: dict[str, str]) -> None:
     """It is bound to its run, its series and its time, and the answer names no run."""

@@ -70,7 +70,6 @@ def test_an_excerpt_is_evaluated_without_baselines(tmp_path: Path) -> None:
     assert found.highest_severity is Severity.CRITICAL
 
 
-@LONG
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Of 40,000 records, only sparklines and alerts are kept."""
     rng = np.random.default_rng(0)
@@ -106,6 +105,7 @@ print(peaks[-1] - peaks[0])
 """The growth of the process in MiB from a small log to a large one."""
 
 
+@LONG
 def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
     """A hundred megabytes need no more memory than two; the unreadable line is reported."""
     note = "x" * 2500

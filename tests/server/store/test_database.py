@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, event, insert, select, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from tests.matrix import LONG
 from tests.server.store.conftest import batch, hello, sealed
 from tocsin_server.core.errors import StartError
 from tocsin_server.core.models import WriteBatch
@@ -190,6 +191,7 @@ def test_a_slow_statement_is_cancelled(
     hasty.close()
 
 
+@LONG
 def test_an_installed_wheel_contains_its_migrations(tmp_path: Path) -> None:
     """If only the wheel is installed, its own scripts are used, not the checkout's."""
     root, site, file = Path(__file__).parents[3], tmp_path / "site", tmp_path / "new.db"
