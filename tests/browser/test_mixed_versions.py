@@ -11,7 +11,7 @@ import pytest
 from tests.matrix import LONG, represented
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
-SCRIPTS = re.compile(r"/assets/web-[^/]+/joined/(?!main)[^/]+\.js$")
+SCRIPTS = re.compile(r"/assets/web-[^/]+/joined/(?!main|first)[^/]+\.js$")
 """What the first script imports."""
 OLD = {"status": 200, "content_type": "text/javascript", "body": "export const old = 1;"}
 """A script of another version: it lacks what the page imports from it."""
