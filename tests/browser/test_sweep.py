@@ -95,11 +95,11 @@ def test_another_metric_is_chosen(tab: Any) -> None:
 
 
 def test_a_failed_best_run_is_marked(tab: Any) -> None:
-    """Its loss was the largest before it became NaN; the best run that did not fail is named beside it."""
+    """Its loss was the largest before it became NaN; the best run is the best one that did not fail."""
     tab.page.get_by_label("Value of the metric").select_option("max")
     best = tab.page.locator(".sweep p").first
-    expect(best).to_contain_text("Best run: sweep-023 with loss 1.491 failed")
-    expect(best).to_contain_text("best without such a problem: sweep-021 with loss 1.477")
+    expect(best).to_contain_text("Best run: sweep-021 with loss 1.477")
+    expect(best).to_contain_text("better, but with a problem: sweep-023 with loss 1.491 failed")
 
 
 def test_parallel_coordinates_select_runs_by_keyboard(tab: Any, eventually_true: Callable[..., Any]) -> None:

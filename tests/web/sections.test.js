@@ -11,6 +11,7 @@ import {
   placedIn,
   RANKS,
   sections,
+  SHUT_AT_FIRST,
 } from "../../web/lib/charts/sections.js";
 
 const NONE = { find: "", pins: [], order: [], placed: {} };
@@ -129,4 +130,15 @@ test("several ranks have a section of their spread, and throughput is with the s
   assert.deepEqual(givenFor(["loss"], 2), []);
   assert.equal(givenTitle("spread:step_time"), "spread of step_time over ranks");
   assert.equal(givenTitle("spread:loss"), undefined);
+});
+
+test("the series of the hook are collapsed at first, after those of the script", () => {
+  const shown = sections(["hook/cost_us", "val/psnr"], NONE);
+  assert.deepEqual(
+    shown.map(({ key, title }) => [title, SHUT_AT_FIRST.includes(key)]),
+    [
+      ["val", false],
+      ["Hook", true],
+    ],
+  );
 });

@@ -41,6 +41,12 @@ test("the best run has a finite value", () => {
   assert.equal(bestOf([run({}, NaN)], "min"), null);
 });
 
+test("the value in the best run is that of the best run without trouble", () => {
+  const broken = { ...run({ lr: 9 }, 0), trouble: "failed" };
+  const [row] = influences([broken, run({ lr: 1 }, 1), run({ lr: 2 }, 2)], "last");
+  assert.equal(row.best, "1");
+});
+
 test("only keys that differ are factors; numbers over a wide range are compared by their logarithm", () => {
   const found = factorsOf([run({ lr: 1e-4, opt: "sgd", n: 1 }, 1), run({ lr: 0.1, opt: "adam", n: 1 }, 1)]);
   assert.deepEqual(

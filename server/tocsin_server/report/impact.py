@@ -82,7 +82,7 @@ def impact_of(incident: Incident, state: IncidentState, run: StoredRun, resume: 
     end_ns = max(ends_ns) if over and ends_ns else _newest_ns(run)
     if state is IncidentState.ENDED and run.ended_ns is not None:
         end_ns = min(end_ns, max(run.ended_ns, incident.onset_ns))  # before the grace period of a failed run
-    end_step = max(last_steps) if over and last_steps else _newest_step(run)
+    end_step = max(last_steps) if over and last_steps else run.last_step
     onset = incident.onset_step
     versions = run.environment.get("versions")
     known = resume is not None and onset is not None
@@ -138,9 +138,3 @@ def _idle_ns(run: StoredRun, start_ns: int, end_ns: int) -> int:
 def _newest_ns(run: StoredRun) -> int:
     """Return when the run was last active; the time in its row is only updated now and then."""
     return max([run.last_seen_ns, *(each.last_ns for each in run.attempts_list if each.last_ns is not None)])
-
-
-def _newest_step(run: StoredRun) -> int | None:
-    """Return the last step of the newest attempt, as above."""
-    found = [each.last_step for each in run.attempts_list if each.last_step is not None]
-    return found[-1] if found else run.last_step

@@ -28,6 +28,8 @@ ITEMS = 90_000
 """Number of buckets of all curves together: about 9 MB of a report."""
 AROUND = 500
 """Steps before and after its onset that the charts of an incident show."""
+MACHINE = ("sys/", "hook/", "gpu_util")
+"""Beginnings of the names of series of the machine and the hook, which follow those of the script."""
 NOT_SHOWN = ("layers", "layer-names", "media-content", "console")
 
 
@@ -122,7 +124,8 @@ def choose(
     known: Sequence[str], names: Sequence[str] | None, room: int = MOST_SERIES
 ) -> tuple[list[str], tuple[str, ...]]:
     """Return at most ``room`` series to draw, vital signs first, and those beyond it."""
-    others = sorted(set(known) - {*VITAL_SIGNS, "skipped"}) if names is None else list(dict.fromkeys(names))
+    metrics = sorted({*known} - {*VITAL_SIGNS, "skipped"}, key=lambda name: (name.startswith(MACHINE), name))
+    others = metrics if names is None else list(dict.fromkeys(names))
     ordered = [*VITAL_SIGNS, *(name for name in others if name not in VITAL_SIGNS)]
     return ordered[:room], tuple(ordered[room:])
 

@@ -23,7 +23,7 @@ from tocsin_server.report.diagnoses import alerts_section
 from tocsin_server.report.impact import STATES, impact_lines
 from tocsin_server.report.material import Material
 from tocsin_server.report.panels import chart_data, frame, series_names
-from tocsin_server.report.sections import details, differing, ending, environment_line, notes
+from tocsin_server.report.sections import details, differing, ending, environment_line, notes, outcome
 from tocsin_server.report.words import counted, esc, foreign, moment, title_of, whole
 from tocsin_server.store.results import StoredIncident, StoredRun
 
@@ -131,7 +131,7 @@ def _runs(materials: Sequence[Material]) -> str:
     lines = "".join(
         f'<li><i class="swatch{" dashed" * (slot >= 10)}" style="--slot:var(--run-{slot % 10 + 1})"></i> '
         f"<b>{foreign(one.run.name)}</b> <span class=soft>{foreign(one.run.project)} · "
-        f"{esc(one.run.state.value)} · "
+        f"{esc(outcome(one.run))} · "
         f"step {whole(one.run.last_step)} · {counted(len(one.alerts) + one.alerts_left, 'alert')}</span></li>"
         for slot, one in enumerate(materials)
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
+from tocsin_server.core.models import RunState
 from tocsin_server.report.diagnoses import code_block, step_link
 from tocsin_server.report.material import Material
 from tocsin_server.report.prose import prose
@@ -49,12 +50,19 @@ def pairs(value: Any, empty: str) -> str:
     return f"<dl>{lines}</dl>{more if len(found) > MOST_SETTINGS else ''}"
 
 
+def outcome(run: StoredRun) -> str:
+    """Return the state of a run, and whether an alert of at least a warning was firing when it finished."""
+    left = (run.summary or {}).get("left") or {}
+    problems = run.state is RunState.FINISHED and left.get("severity") in ("warning", "critical")
+    return f"{run.state.value} with problems" if problems else run.state.value
+
+
 def environment_line(run: StoredRun) -> str:
     """Return state, steps, attempts and times: one line below the title."""
     planned = f" of {whole(run.planned_steps)}" if run.planned_steps else ""
     lasted = span(((run.ended_ns or run.last_seen_ns) - run.created_ns) / 1e9)
     parts = [
-        f"<b>{esc(run.state.value)}</b>",
+        f"<b>{esc(outcome(run))}</b>",
         f"step {whole(run.last_step)}{planned}",
         counted(run.attempts, "attempt"),
         counted(run.world_size, "process", "processes"),

@@ -37,7 +37,10 @@ def whole(value: float | None) -> str:
 
 
 def num(value: float | None, digits: int = 4) -> str:
-    """Return four significant figures; 1.3e-4 below 1e-3 and from 1e5; NaN and infinities by name."""
+    """Return four significant figures, as ``num`` of ``web/lib/format.js`` but without zeros at the end.
+
+    1.3e-4 below 1e-3 and from 1e5; NaN and infinities by name.
+    """
     if value is None:
         return NONE
     if not math.isfinite(value):
@@ -48,7 +51,8 @@ def num(value: float | None, digits: int = 4) -> str:
     if size < 1e-3 or size >= 1e5:
         mantissa, power = f"{size:.{digits - 1}e}".split("e")
         return f"{sign}{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
-    return sign + (whole(size) if size == int(size) else f"{size:.{digits}g}")
+    rounded = f"{size:.{digits}g}"
+    return sign + (whole(size) if size == int(size) or "e" in rounded else rounded)
 
 
 def powers(text: str) -> str:

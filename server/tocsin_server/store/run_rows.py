@@ -133,10 +133,13 @@ def read_run(connection: Connection, run_id: str) -> StoredRun | None:
     events = _event_counts(connection, run_id)
     last_ns = _last_ns(connection, run_id)
     writers = tuple(_writer(w, tails[w.writer_no], events.get(w.writer_no, 0)) for w in found)
-    attempts = connection.execute(_ATTEMPTS, {"of_run": run_id}).all()
+    rows = connection.execute(_ATTEMPTS, {"of_run": run_id}).all()
+    attempts = tuple(_attempt(each, writers, last_ns) for each in rows)
+    reached = [each.last_step for each in attempts if each.last_step is not None]
     return replace(
         _facts(row, len(attempts)),
-        attempts_list=tuple(_attempt(a, writers, last_ns) for a in attempts),
+        last_step=reached[-1] if reached else row.last_step,  # the row is updated only now and then
+        attempts_list=attempts,
         writers=writers,
         series=_series(connection, run_id, found, tails),
     )

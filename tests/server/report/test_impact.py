@@ -65,7 +65,7 @@ def test_the_grace_period_of_a_failed_run_costs_nothing() -> None:
 def test_an_open_incident_costs_until_the_newest_record() -> None:
     """The row of a run is older than its newest records."""
     attempts = (StoredAttempt(1, START_NS - HOUR_NS, 0, 6000, START_NS + 3 * HOUR_NS),)
-    (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts)
+    (line,) = sentences(FIRING, IncidentState.OPEN, world_size=1, attempts_list=attempts, last_step=6000)
     assert line == "5\u202f000 steps and 3.0 GPU hours from the onset until now."
 
 

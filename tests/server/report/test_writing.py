@@ -6,13 +6,15 @@ import base64
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
 from tests.server.store.whole_run import LATE, write_run_to
-from tocsin_server.core.models import F64
+from tocsin_server.core.models import F64, RunState
 from tocsin_server.http.web_files import report_assets
 from tocsin_server.report.material import (
     FEWEST,
@@ -23,13 +25,17 @@ from tocsin_server.report.material import (
     VITAL_SIGNS,
     ReportError,
     buckets_for,
+    choose,
     series_for,
 )
 from tocsin_server.report.page import LIMIT_BYTES
+from tocsin_server.report.sections import outcome
+from tocsin_server.report.words import num
 from tocsin_server.report.writing import write_report
 from tocsin_server.store.chunks import RECORDS
 from tocsin_server.store.database import Database
 from tocsin_server.store.reader import StoreReader
+from tocsin_server.store.tables import run
 
 NONFINITE = ("nan", "pinf", "ninf")
 ASSETS = report_assets()
@@ -66,9 +72,9 @@ def test_the_charts_hold_every_value(reader: StoreReader) -> None:
     found = re.search(r'<script type="application/json" id="charts">([^<]*)</script>', text)
     assert found is not None
     series = json.loads(found[1])["runs"][0]
-    run = reader.run("r1")
-    assert run is not None
-    assert set(series) == {one.name for one in run.series}
+    shown = reader.run("r1")
+    assert shown is not None
+    assert set(series) == {one.name for one in shown.series}
     stored = reader.series("r1", list(series), buckets=buckets_for(len(series) * 2)).series
     kinds: Counter[str] = Counter()
     for name, layers in series.items():
@@ -121,7 +127,43 @@ def test_many_attempts_leave_room_for_fewer_series(curves: int) -> None:
 
 def test_an_attempt_ends_with_its_newest_record_or_event(reader: StoreReader) -> None:
     """The time after it, until the next attempt begins, costs nothing."""
-    run = reader.run("r1")
-    assert run is not None
+    stored = reader.run("r1")
+    assert stored is not None
     newest_ns = 10**18 + (RECORDS + LATE - 1) * 10**6
-    assert run.attempts_list[0].last_ns == newest_ns
+    assert stored.attempts_list[0].last_ns == newest_ns
+
+
+def test_the_head_has_the_newest_step_of_the_run(database: Database, reader: StoreReader) -> None:
+    """Its row, which is written only now and then, may have an older one."""
+    with database.engine.begin() as connection:
+        connection.execute(update(run).where(run.c.id == "r1").values(last_step=1))
+    stored = reader.run("r1")
+    assert stored is not None
+    assert stored.last_step == stored.attempts_list[-1].last_step != 1
+
+
+@pytest.mark.parametrize(("severity", "text"), [("critical", "finished with problems"), ("info", "finished")])
+def test_the_head_says_that_a_run_finished_with_problems(
+    reader: StoreReader, severity: str, text: str
+) -> None:
+    """As its page does, if an alert of at least a warning was firing at the end."""
+    stored = reader.run("r1")
+    assert stored is not None
+    ended = replace(stored, state=RunState.FINISHED, summary={"left": {"severity": severity}})
+    assert outcome(ended) == text
+
+
+def test_metrics_of_the_script_come_before_those_of_the_hook() -> None:
+    """As on the page; the vital signs are first."""
+    wanted, _ = choose(["hook/cost_us", "loss", "sys/gpu0", "val/psnr", "gpu_util"], None)
+    assert wanted == [*VITAL_SIGNS, "val/psnr", "gpu_util", "hook/cost_us", "sys/gpu0"]
+
+
+def test_large_numbers_are_written_as_on_the_pages() -> None:
+    """Not as 1.659e+04; powers of ten begin at 100,000."""
+    assert [num(value) for value in (16590.4, -16590.4, 0.5, 123456.0)] == [
+        "16\u202f590",
+        "\u221216\u202f590",
+        "0.5",
+        "1.235e5",
+    ]

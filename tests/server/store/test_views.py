@@ -38,8 +38,7 @@ def rows(database: Database) -> Callable[[str], list[dict[str, Any]]]:
 
 def test_runs_and_alerts_are_those_of_the_api(database: Database, rows: Callable[..., Any]) -> None:
     reader = StoreReader(database)
-    stored = reader.run("r1")
-    assert stored is not None
+    (stored,) = reader.runs()
     (row,) = rows("SELECT * FROM runs")
     assert (row["id"], row["name"], row["attempts"], row["last_step"]) == (
         "r1",

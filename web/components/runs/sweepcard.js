@@ -4,7 +4,7 @@
  */
 
 import { el, refill, say } from "../../browser/dom.js";
-import { bestOf, influences } from "../../lib/charts/sweep.js";
+import { bestIntact, bestOf, influences } from "../../lib/charts/sweep.js";
 import { num } from "../../lib/format.js";
 import { runAddress } from "../../lib/route.js";
 import { icon } from "../icons.js";
@@ -114,9 +114,9 @@ export class SweepCard {
    * @param {string} metric
    */
   #showBest(runs, goal, metric) {
-    const best = bestOf(runs, goal);
-    if (!best) return say(this.best, `No run has a finite value of ${metric}.`);
-    const intact = best.trouble ? bestOf(withoutTrouble(runs), goal) : null;
+    const best = bestIntact(runs, goal);
+    const first = bestOf(runs, goal);
+    if (!best || !first) return say(this.best, `No run has a finite value of ${metric}.`);
     const named = (/** @type {Outcome} */ run) => [
       el("a.strong", { href: runAddress(run.id) }, run.name),
       ` with ${metric} ${num(run.value)}`,
@@ -125,11 +125,8 @@ export class SweepCard {
       this.best,
       "Best run: ",
       ...named(best),
-      best.trouble ? el("span.is-critical", {}, " ", icon("critical"), ` ${best.trouble}`) : null,
-      ...(intact ? [" · best without such a problem: ", ...named(intact)] : []),
+      ...(first === best ? [] : [" · better, but with a problem: ", ...named(first)]),
+      first.trouble ? el("span.is-critical", {}, " ", icon("critical"), ` ${first.trouble}`) : null,
     );
   }
 }
-
-/** @param {Outcome[]} runs */
-const withoutTrouble = (runs) => runs.filter(({ trouble }) => !trouble);

@@ -5,21 +5,16 @@
 
 /** @typedef {{ key: string, title: string, names: string[] }} Section */
 
-/**
- * System and hook metrics come after what the script logged.
- *
- * @param {string} key
- */
-const isMachine = (key) => key === "sys" || key === "hook";
 export const PINNED = "\u0000pinned";
 /** The section of composed charts. */
 export const CUSTOM = "\u0000custom";
 /** The section of ranks. */
 export const RANKS = "\u0000ranks";
 const SYSTEM = "sys";
+const HOOK = "hook";
 /** Sections that are collapsed until they are opened. */
-export const SHUT_AT_FIRST = [SYSTEM];
-const TITLES = /** @type {Record<string, string>} */ ({ "": "General", [SYSTEM]: "System" });
+export const SHUT_AT_FIRST = [SYSTEM, HOOK];
+const TITLES = /** @type {Record<string, string>} */ ({ "": "General", [SYSTEM]: "System", [HOOK]: "Hook" });
 /** Charts that the page composes itself, by section, with their titles. */
 const GIVEN = /** @type {Record<string, Record<string, string>>} */ ({
   [RANKS]: { "spread:step_time": "spread of step_time over ranks" },
@@ -147,7 +142,9 @@ export function sections(names, { find, pins, order, placed }, custom = [], give
   if (givenIn(SYSTEM).length) found.add(SYSTEM);
   const keys = [...found]
     .filter((key) => key !== CUSTOM)
-    .sort((a, b) => Number(isMachine(a)) - Number(isMachine(b)) || (a < b ? -1 : 1));
+    .sort(
+      (a, b) => Number(SHUT_AT_FIRST.includes(a)) - Number(SHUT_AT_FIRST.includes(b)) || (a < b ? -1 : 1),
+    );
   const section = (/** @type {string} */ key, /** @type {string[]} */ all) =>
     all.length ? [{ key, title: titleOf(key), names: all }] : [];
   const of = (/** @type {string} */ key) =>

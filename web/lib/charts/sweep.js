@@ -106,6 +106,18 @@ export function bestOf(runs, goal) {
 }
 
 /**
+ * Return the best of the runs whose model is not in doubt; if there is none, the best of all, or null.
+ *
+ * @param {Outcome[]} runs
+ * @param {Goal} goal
+ */
+export const bestIntact = (runs, goal) =>
+  bestOf(
+    runs.filter(({ trouble }) => !trouble),
+    goal,
+  ) ?? bestOf(runs, goal);
+
+/**
  * Return how much each config key has to do with the metric, the most first. Everything is computed from
  * ranks, so that one extreme run doesn't decide; runs whose metric is not finite share the worst rank.
  *
@@ -117,7 +129,7 @@ export function influences(runs, goal) {
   const worst = lowIsBest(goal) ? Infinity : -Infinity;
   const used = runs.filter((run) => run.value !== null);
   const metric = used.map(({ value }) => (Number.isFinite(value) ? Number(value) : worst));
-  const best = bestOf(used, goal);
+  const best = bestIntact(used, goal);
   return factorsOf(used)
     .map((factor) => influence(factor, metric, best ? factor.values[used.indexOf(best)] : undefined))
     .sort((a, b) => (b.share ?? -1) - (a.share ?? -1) || (a.key < b.key ? -1 : 1));
