@@ -17,8 +17,8 @@ from typing import Any
 
 from .answers import Run
 
-_TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)", re.ASCII | re.DOTALL)
-_METRIC = re.compile(r"(.+?)(>=|<=|!=|[=<>])(.*)", re.DOTALL)
+_TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(?:(?<==)=)?(.*)", re.ASCII | re.DOTALL)
+_METRIC = re.compile(r"(.+?)(>=|<=|!=|[=<>])(?:(?<==)=)?(.*)", re.DOTALL)
 _OF_METRIC = re.compile(r"(last|min|max|mean[1-9]\d{0,2}|mean1000)\((.+)\)", re.ASCII | re.DOTALL)
 _CONFIG = re.compile(r"(^|[\s(-])config\.", re.IGNORECASE)
 _INF = re.compile(r"^([+-]?)inf$", re.IGNORECASE)
@@ -55,6 +55,18 @@ _KNOWN = (
     "a field, such as name: or step>, a metric that a run has, such as val_loss<, "
     "or a setting, such as config.lr>"
 )
+
+_MEANT = {
+    "or": "OR in capital letters",
+    "|": "OR",
+    "||": "OR",
+    "and": "AND in capital letters",
+    "&": "AND",
+    "&&": "AND",
+    "not": "- directly before the term",
+    "NOT": "- directly before the term",
+}
+"""Words of other languages, and what they are here."""
 
 _DEEPEST = 50
 """Groups within each other."""
@@ -122,7 +134,10 @@ class _Token:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Split into words, parentheses and OR; AND adds nothing. ``mAP50(B)`` is one word."""
+    """Split into words, parentheses and OR; AND adds nothing.
+
+    ``mAP50(B)`` is one word, and so is a comparison with spaces around its sign.
+    """
     found: list[_Token] = []
     i = 0
     while i < len(text):
@@ -138,6 +153,10 @@ def _tokens(text: str) -> list[_Token]:
         else:
             i = _word_end(text, i)
             raw = text[at:i]
+            while skipped := _space_inside(text, i):
+                start = i + skipped
+                i = _word_end(text, start)
+                raw += text[start:i]
             word = raw.replace('"', "")
             if raw == "OR":
                 found.append(_Token("or", raw, at, i))
@@ -159,6 +178,14 @@ def _word_end(text: str, i: int) -> int:
     return i
 
 
+def _space_inside(text: str, i: int) -> int:
+    """Return how much space at ``i``, where a word ends, is before or after the sign of a comparison."""
+    found = re.match(r"\s+(?=[^\s)])", text[i:])
+    space = found.end() if found else 0
+    is_inside = text[i - 1] in "<>=" or re.match(r"[<>=]|!=", text[i + space :])
+    return space if is_inside else 0
+
+
 class _Parser:
     """Reads one filter; ``holds`` is the result."""
 
@@ -172,6 +199,8 @@ class _Parser:
         self._tokens = _tokens(text)
         self._next = 0
         self._depth = 0
+        if text.count('"') % 2:
+            self.problems.append(Problem(text.rindex('"'), len(text), 'a " that closes this'))
         self.holds = self._any(None)
 
     def _any(self, opened: _Token | None) -> Holds:
@@ -206,6 +235,10 @@ class _Parser:
         if token.kind in ("open", "not"):
             return self._group(token)
         text = token.text
+        is_quoted = token.end - token.at > len(text)
+        if not is_quoted and text in _MEANT and len(self._tokens) > 1:
+            self._expect(token, _MEANT[text])
+            return lambda run: True
         if len(text) > 1 and text.startswith("-"):
             return _denied(self._term(token, text[1:]))
         return self._term(token, text)
@@ -255,9 +288,17 @@ class _Parser:
             self._expect(token, f"{name}{sign}{' or '.join([', '.join(values[:-1]), values[-1]])}")
 
     def _check_number(self, token: _Token, subject: str, sign: str, wanted: str) -> None:
-        """Report an order, such as ``loss<``, whose right-hand side is no number: nothing matches it."""
-        if sign[:1] in ("<", ">") and _number(_INF.sub(r"\1Infinity", wanted)) is None:
+        """Report a comparison, such as ``loss<``, whose right-hand side is no number: nothing matches it.
+
+        Settings may equal a text, and values NaN.
+        """
+        if _number(_INF.sub(r"\1Infinity", wanted)) is not None:
+            return
+        is_setting = subject.lower().startswith("config.")
+        if sign[:1] in ("<", ">"):
             self._expect(token, f"a number after {subject}{sign}")
+        elif sign.endswith("=") and not is_setting and wanted.lower() != "nan":
+            self._expect(token, f"a number or nan after {subject}{sign}")
 
     def _metric(self, token: _Token, word: str) -> Holds | None:
         """Read a term about a metric; None if it is free text, which may contain =."""

@@ -67,6 +67,9 @@ CASES = (
     "val_loss~1", 'a"b c', "-(config.lr>1) OR x", "stat:running", "tags:fp16", "h:x", "-proj:a",
     "loss<", "loss<abc", "-step>=1k", "loss<inf", "val_loss>", "max(val_loss)<high", "val_loss<=1e-3",
     "config.lr<fast", 'loss<" 1"', "loss<0x10", "attempt>1_000", "loss<NaN", "config.model.name<b",
+    "val_loss < 0.5", "val_loss <0.4", "val_loss> 0.3 deblur", "loss ==0.25", "val_loss==0.4", "step !== 1",
+    "loss< )", "config.lr = 1e-3", '"a b" = "c d"', "loss=x", "-val_loss!=high", "a or deblur", "not fp16",
+    "or", '"or" deblur', "a && b", "deblur | x", '"abc', 'deblur "', "loss = = 1", "< <", "config.lr==x",
 )  # fmt: skip
 SCRIPT = """
 import { filterProblems, runFilter } from "%s/web/lib/runs/filter.js";
@@ -79,7 +82,7 @@ const of = (id, key) => configs.get(id, key.toLowerCase());
 console.log(JSON.stringify(cases.map((text) => [runFilter(text, of, known)(row),
     filterProblems(text, known).map(({ at, end, expected }) => [at, end, expected])])));
 """
-letters = st.text(st.sampled_from('ab()"-~:<=OR \u00a0.1'), max_size=20)
+letters = st.text(st.sampled_from('ab()"-~:<=!|OR \u00a0.1'), max_size=20)
 
 
 def exact(summary: MetricSummary) -> dict[str, Any]:
@@ -146,6 +149,31 @@ def test_a_value_that_a_field_never_has_is_named_with_the_possible_ones() -> Non
 )
 def test_text_before_a_colon_that_resembles_a_field_is_marked(text: str, field: str) -> None:
     assert filter_problems(text) == [Problem(0, len(text), field)]
+
+
+@pytest.mark.parametrize("text", ["loss > 1", "loss >1", "loss> 1", "loss==1", "config.lr == a"])
+def test_a_comparison_takes_spaces_and_two_equal_signs(text: str) -> None:
+    assert filter_problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "meant"),
+    [("or", "OR in capital letters"), ("&&", "AND"), ("NOT", "- directly before the term")],
+)
+def test_an_operator_of_another_language_is_marked(operator: str, meant: str) -> None:
+    assert filter_problems(f"a {operator} b") == [Problem(2, 2 + len(operator), meant)]
+
+
+def test_a_run_may_be_called_like_an_operator() -> None:
+    assert filter_problems("or") == filter_problems('a "or"') == []
+
+
+def test_a_value_equals_a_number_or_nan() -> None:
+    assert filter_problems("loss=high") == [Problem(0, 9, "a number or nan after loss=")]
+
+
+def test_a_quote_that_is_not_closed_is_marked() -> None:
+    assert filter_problems('a name:"my run') == [Problem(7, 14, 'a " that closes this')]
 
 
 def test_other_text_with_a_colon_is_free_text() -> None:

@@ -43,7 +43,21 @@ const KNOWN =
   "a field, such as name: or step>, a metric that a run has, such as val_loss<, " +
   "or a setting, such as config.lr>";
 
+const TERM = /^([\w.\-/]+?)(>=|<=|!=|[:=<>~])(?:(?<==)=)?(.*)$/s;
+const METRIC = /^(.+?)(>=|<=|!=|[=<>])(?:(?<==)=)?(.*)$/s;
 const NUMBER = /^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|Infinity)$/;
+
+/** Words of other languages, and what they are here. @type {Record<string, string>} */
+const MEANT = {
+  or: "OR in capital letters",
+  "|": "OR",
+  "||": "OR",
+  and: "AND in capital letters",
+  "&": "AND",
+  "&&": "AND",
+  not: "- directly before the term",
+  NOT: "- directly before the term",
+};
 
 /** Groups within each other. */
 const DEEPEST = 50;
@@ -111,8 +125,8 @@ export const filterMetrics = (text, isMetric = none) => [...new Parser(text, non
 export const filterMeans = (text, isMetric) => [...new Parser(text, none, isMetric).means];
 
 /**
- * Split into words, parentheses and OR; AND adds nothing. Quoted words stay together; parentheses within a
- * word, as in "mAP50(B)", belong to it.
+ * Split into words, parentheses and OR; AND adds nothing. Quoted words stay together, and so do both sides of
+ * a comparison with spaces around its sign; parentheses within a word, as in "mAP50(B)", belong to it.
  *
  * @param {string} text
  * @returns {Token[]}
@@ -129,7 +143,12 @@ function tokens(text) {
     else if (text.startsWith("-(", i)) found.push({ kind: "not", text: "-(", at, end: (i += 2) });
     else {
       i = wordEnd(text, i);
-      const raw = text.slice(at, i);
+      let raw = text.slice(at, i);
+      for (let skipped = spaceInside(text, i); skipped; skipped = spaceInside(text, i)) {
+        const from = i + skipped;
+        i = wordEnd(text, from);
+        raw += text.slice(from, i);
+      }
       const word = raw.replaceAll('"', "");
       if (raw === "OR") found.push({ kind: "or", text: raw, at, end: i });
       else if (word && raw !== "AND") found.push({ kind: "word", text: word, at, end: i });
@@ -155,6 +174,18 @@ function wordEnd(text, i) {
   return i;
 }
 
+/**
+ * Return how much space at `i` is before or after the sign of a comparison.
+ *
+ * @param {string} text
+ * @param {number} i where a word ends
+ */
+function spaceInside(text, i) {
+  const space = /^\s+(?=[^\s)])/.exec(text.slice(i))?.[0].length ?? 0;
+  const inside = "<>=".includes(text[i - 1]) || /^([<>=]|!=)/.test(text.slice(i + space));
+  return inside ? space : 0;
+}
+
 class Parser {
   /** @type {Problem[]} */
   problems = [];
@@ -174,6 +205,10 @@ class Parser {
     this.config = config;
     this.isMetric = isMetric;
     this.tokens = tokens(text);
+    const quotes = text.split('"').length - 1;
+    if (quotes % 2) {
+      this.problems.push({ at: text.lastIndexOf('"'), end: text.length, expected: 'a " that closes this' });
+    }
     this.holds = this.#any(null);
   }
 
@@ -218,7 +253,12 @@ class Parser {
    */
   #one(token) {
     if (token.kind === "open" || token.kind === "not") return this.#group(token);
-    const { text } = token;
+    const { text, at, end } = token;
+    const isQuoted = end - at > text.length;
+    if (!isQuoted && Object.hasOwn(MEANT, text) && this.tokens.length > 1) {
+      this.#expect(token, MEANT[text]);
+      return () => true;
+    }
     return text.length > 1 && text.startsWith("-")
       ? deny(this.#term(token, text.slice(1)))
       : this.#term(token, text);
@@ -245,7 +285,7 @@ class Parser {
    * @returns {Holds}
    */
   #term(token, word) {
-    const [, key = "", sign = "", wanted = ""] = /^([\w.\-/]+?)(>=|<=|!=|[:=<>~])(.*)$/s.exec(word) ?? [];
+    const [, key = "", sign = "", wanted = ""] = TERM.exec(word) ?? [];
     const name = key.toLowerCase();
     const low = wanted.toLowerCase();
     const { config } = this;
@@ -291,7 +331,8 @@ class Parser {
   }
 
   /**
-   * Report an order, such as loss<, whose right-hand side is no number: nothing matches it.
+   * Report a comparison, such as loss<, whose right-hand side is no number: nothing matches it. Settings may
+   * equal a text, and values NaN.
    *
    * @param {Token} token
    * @param {string} subject
@@ -299,8 +340,11 @@ class Parser {
    * @param {string} wanted
    */
   #checkNumber(token, subject, sign, wanted) {
+    if (!Number.isNaN(toNumber(wanted))) return;
     const isOrder = sign.startsWith("<") || sign.startsWith(">");
-    if (isOrder && Number.isNaN(toNumber(wanted))) this.#expect(token, `a number after ${subject}${sign}`);
+    const isEqual = sign.endsWith("=") && !/^config\./i.test(subject) && wanted.toLowerCase() !== "nan";
+    if (isOrder) this.#expect(token, `a number after ${subject}${sign}`);
+    else if (isEqual) this.#expect(token, `a number or nan after ${subject}${sign}`);
   }
 
   /**
@@ -311,7 +355,7 @@ class Parser {
    * @returns {Holds | null}
    */
   #metric(token, word) {
-    const [, subject = "", sign = "", wanted = ""] = /^(.+?)(>=|<=|!=|[=<>])(.*)$/s.exec(word) ?? [];
+    const [, subject = "", sign = "", wanted = ""] = METRIC.exec(word) ?? [];
     if (!sign) return null;
     const [, which = "last", inner = subject] =
       /^(last|min|max|mean[1-9]\d{0,2}|mean1000)\((.+)\)$/s.exec(subject) ?? [];
