@@ -19,6 +19,8 @@ from .answers import Run
 
 _TERM = re.compile(r"([\w.\-/]+?)(>=|<=|!=|[:=<>~])(?:(?<==)=)?(.*)", re.ASCII | re.DOTALL)
 _METRIC = re.compile(r"(.+?)(>=|<=|!=|[=<>])(?:(?<==)=)?(.*)", re.DOTALL)
+_SIGN = re.compile(r"[<>=]|!=")
+_SPACE = re.compile(r"\s+(?=[^\s)])")
 _OF_METRIC = re.compile(r"(last|min|max|mean[1-9]\d{0,2}|mean1000)\((.+)\)", re.ASCII | re.DOTALL)
 _CONFIG = re.compile(r"(^|[\s(-])config\.", re.IGNORECASE)
 _INF = re.compile(r"^([+-]?)inf$", re.IGNORECASE)
@@ -180,10 +182,10 @@ def _word_end(text: str, i: int) -> int:
 
 def _space_inside(text: str, i: int) -> int:
     """Return how much space at ``i``, where a word ends, is before or after the sign of a comparison."""
-    found = re.match(r"\s+(?=[^\s)])", text[i:])
-    space = found.end() if found else 0
-    is_inside = text[i - 1] in "<>=" or re.match(r"[<>=]|!=", text[i + space :])
-    return space if is_inside else 0
+    found = _SPACE.match(text, i)
+    end = found.end() if found else i
+    is_inside = text[i - 1] in "<>=" or _SIGN.match(text, end)
+    return end - i if is_inside else 0
 
 
 class _Parser:
