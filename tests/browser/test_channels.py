@@ -47,6 +47,16 @@ def test_a_forbidden_address_is_rejected_at_its_field(tab: Any) -> None:
     tab.page.get_by_text("an apprise address with one of the schemes").wait_for()
 
 
+def test_an_empty_form_names_the_field_without_asking_the_server(tab: Any) -> None:
+    """The server would reject it, and the browser would log that."""
+    sent: list[str] = []
+    tab.page.on("request", lambda request: sent.append(request.method))
+    make(tab.page, "without an address", "webhook")
+    field = tab.page.locator('[data-field="config.url"][aria-invalid="true"]:focus')
+    field.wait_for()
+    assert "POST" not in sent
+
+
 def test_a_secret_is_never_shown_again(tab: Any, tower_of_the_module: Any) -> None:
     """A secret is shown neither in the list nor in the form, and is kept if its field is left empty."""
     channel = make(tab.page, "secret one", "webhook", SECRET)

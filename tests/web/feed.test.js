@@ -99,3 +99,13 @@ test("a failure is reported and leaves the data unchanged", async () => {
   await from.refuse(1, new Error("The server does not respond."));
   assert.deepEqual([failures, feed.set.get("loss")[0].x], [["The server does not respond."], [0]]);
 });
+
+test("a feed is complete once the series that are wanted now have arrived", async () => {
+  const from = source();
+  const { feed } = feedOf(from);
+  void feed.load(["loss"], { from: null, to: null });
+  await from.reply(0, answer(1, { loss: [] }));
+  assert.equal(feed.complete, true);
+  void feed.load(["loss", "loss/generator"], { from: null, to: null });
+  assert.deepEqual([feed.ready, feed.complete], [true, false]);
+});

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  distinguished,
   incidentsOf,
   leadsOf,
   marksOfIncident,
@@ -97,6 +98,25 @@ test("alerts that end together are one line of the history, others stay apart", 
       ["", "2 alerts. Run ended: finished"],
     ],
   );
+});
+
+test("a history names the series of alerts of one rule, or since when, if there are several", () => {
+  const alert = (id, rule, subject, onset_step) => ({ id, rule, subject, onset_step, run_id: "r" });
+  const textsOf = (alerts) =>
+    distinguished(
+      alerts.map(({ id, rule }) => ({ alert: id, rule, text: "higher" })),
+      alerts,
+    ).map(({ text }) => text);
+  const [spike, other] = [alert("a", "loss-spike", "loss", 5), alert("b", "lr-jump", "lr", 5)];
+  assert.deepEqual(textsOf([spike, other]), ["higher", "higher"]);
+  assert.deepEqual(textsOf([spike, alert("c", "loss-spike", "val/loss", 5)]), [
+    "loss: higher",
+    "val/loss: higher",
+  ]);
+  assert.deepEqual(textsOf([spike, alert("d", "loss-spike", "loss", 9)]), [
+    "since step 5: higher",
+    "since step 9: higher",
+  ]);
 });
 
 test("a history says that an alert became more severe, and names the channel of a notification", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { companions, firstOptimizer } from "../../web/lib/charts/optimizers.js";
+import { companions, drawnBeside, firstOptimizer } from "../../web/lib/charts/optimizers.js";
 import { picture } from "../../web/lib/charts/picture.js";
 import { layerOf } from "./layers.js";
 
@@ -12,6 +12,10 @@ test("the loss of another optimizer belongs in the chart of the first; a logged 
     ["loss/generator"],
   );
   assert.deepEqual([companions("grad_norm", GAN), companions("loss", null)], [[], []]);
+});
+
+test("what the charts of the vital signs draw needs no chart of its own", () => {
+  assert.deepEqual(drawnBeside(GAN), ["loss/generator", "lr/generator"]);
 });
 
 test("at most three others are drawn, each with its own color and dash", () => {

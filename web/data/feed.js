@@ -32,6 +32,8 @@ export class Feed {
     this.ready = false;
     /** @type {string[]} */
     this.names = [];
+    /** @type {string[] | null} those of the newest answer */
+    this.answered = null;
     /** @type {StepWindow & { buckets?: number }} */
     this.window = { from: null, to: null };
   }
@@ -51,10 +53,16 @@ export class Feed {
     try {
       const answer = await this.api.series(this.run, names, window, asking.signal);
       if (asking.signal.aborted) return;
+      this.answered = names;
       this.#take(answer);
     } catch (error) {
       if (!asking.signal.aborted) this.listener.failed(/** @type {Error} */ (error));
     }
+  }
+
+  /** Whether the series that are wanted now have arrived. */
+  get complete() {
+    return this.answered === this.names;
   }
 
   reload() {

@@ -1,6 +1,6 @@
 /** The data of a run page: row, details, events, and the vital signs of the run and of the window. */
 
-import { companions } from "../lib/charts/optimizers.js";
+import { drawnBeside } from "../lib/charts/optimizers.js";
 import { logarithmic } from "../lib/charts/logaxis.js";
 import { metricAxis } from "../lib/charts/metricaxis.js";
 import { ranksOf } from "../lib/charts/ranks.js";
@@ -65,6 +65,11 @@ export class RunData {
   /** Whether the series of the whole run are loaded. */
   get ready() {
     return this.whole.ready;
+  }
+
+  /** Whether the details and the series of all optimizers, which they name, are loaded. */
+  get settled() {
+    return this.run !== null && this.whole.complete;
   }
 
   /** Whether the series of a window are shown. */
@@ -132,9 +137,7 @@ export class RunData {
    * @param {RunDetail} run
    */
   #widen(run) {
-    const all = run.series.map(({ name }) => name);
-    const found = VITAL_SERIES.flatMap((name) => companions(name, all)).map(({ series }) => series);
-    this.also(found);
+    this.also(drawnBeside(run.series.map(({ name }) => name)));
   }
 
   /**

@@ -32,7 +32,7 @@ import { SimilarTo } from "../components/incident/similar.js";
 import { button, notice } from "../components/notice.js";
 import { ApiError } from "../data/http.js";
 import { asText } from "../lib/alerts/evidence.js";
-import { incidentId, incidentsOf, runsOf, together, worded } from "../lib/alerts/incidents.js";
+import { distinguished, incidentId, incidentsOf, runsOf, together, worded } from "../lib/alerts/incidents.js";
 import { ago, clock as clockTime, counted, dotted, int, moment, powers, ruleTitle } from "../lib/format.js";
 import { runAddress } from "../lib/route.js";
 import { OnsetCharts } from "../panels/onsetcharts.js";
@@ -174,10 +174,15 @@ class IncidentPage {
         acts.chips,
       ]);
       void this.life.show(lines, async () =>
-        together(this.#named(worded((await this.app.alerting.incidentHistory(this.id)).items))),
+        this.#lines((await this.app.alerting.incidentHistory(this.id)).items),
       );
     }
     this.#tick();
+  }
+
+  /** @param {LifeLine[]} lines of the history */
+  #lines(lines) {
+    return distinguished(together(this.#named(worded(lines))), this.#alerts.values());
   }
 
   /**

@@ -209,7 +209,8 @@ class Rules {
     const builtin = listed(known.items, view).sort((a, b) => a.id.localeCompare(b.id));
     const on = (/** @type {AnyRule[]} */ rules) =>
       `${int(rules.filter((rule) => rule.enabled).length)} of ${int(rules.length)}`;
-    say(this.count, `${on(known.custom)} custom and ${on(known.items)} built-in rules are on`);
+    const custom = known.custom.length ? `${on(known.custom)} custom and ` : "";
+    say(this.count, `${custom}${on(known.items)} built-in rules are on`);
     const key = JSON.stringify([
       view,
       own,

@@ -13,6 +13,7 @@ import { notLoaded } from "../components/undo.js";
 import { Feed } from "../data/feed.js";
 import { background } from "../lib/charts/background.js";
 import { customOf } from "../lib/charts/customchart.js";
+import { drawnBeside } from "../lib/charts/optimizers.js";
 import { picture } from "../lib/charts/picture.js";
 import { givenFor, sections } from "../lib/charts/sections.js";
 import { RUN_LAYOUT } from "../lib/views/layout.js";
@@ -133,7 +134,10 @@ export class MetricPanels {
   arrange() {
     if (this.closed) return;
     const view = this.source.view();
-    const names = this.all.filter(isMetric);
+    const beside = drawnBeside(this.all);
+    const names = this.all.filter(
+      (name) => isMetric(name) && (!beside.includes(name) || view.pins.includes(name)),
+    );
     this.list = sections(names, view, view.panels, givenFor(this.all, this.ranks.count));
     const all = this.list.flatMap((section) => section.names);
     const loading = loadPanels(all);

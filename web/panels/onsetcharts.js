@@ -34,6 +34,8 @@ export class OnsetCharts {
   /** @type {[number, number] | null} */
   #range = null;
   #closed = false;
+  /** Whether all lines have arrived: the charts are drawn only then, so that their axes don't jump. */
+  #settled = false;
   /** Whether a user chose the window. */
   #zoomed = false;
 
@@ -149,12 +151,14 @@ export class OnsetCharts {
   /** @param {Error} error */
   #failed(error) {
     if (this.#closed) return;
+    this.#settled = true;
     this.failure.hidden = false;
     refill(this.failure, `These charts did not load: ${error.message}`);
   }
 
   draw() {
-    if (this.#closed || !this.#range) return;
+    this.#settled ||= this.data.settled;
+    if (this.#closed || !this.#range || !this.#settled) return;
     const [from, to] = this.#shown();
     say(this.text, `steps ${int(Math.round(from))} to ${int(Math.round(to))}`);
     if (this.data.ready) this.vitals.draw(this.#plots);

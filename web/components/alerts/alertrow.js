@@ -47,6 +47,7 @@ export class AlertRow {
     this.thumb = el("div.thumb");
     this.steps = el("div.nowrap");
     this.age = el("div.nowrap");
+    this.stepsLabel = el("div.micro.nowrap");
     this.state = el("div.micro");
     this.when = el("div.when", {}, this.age, this.state);
     this.node = el(
@@ -63,7 +64,7 @@ export class AlertRow {
       this.shape,
       el("div.what", {}, el("div.row", {}, this.title, this.run, this.chips), this.text),
       this.thumb,
-      el("div.when.fired", {}, this.steps, el("div.micro.nowrap", {}, "onset → fired")),
+      el("div.when.fired", {}, this.steps, this.stepsLabel),
       this.when,
     );
     this.key = "";
@@ -130,7 +131,10 @@ export class AlertRow {
     refill(this.run, el("bdi", {}, runs), ` · ${alert.project}`);
     this.run.title = `${runs} · ${alert.project}`;
     say(this.text, powers(alert.summary));
-    say(this.steps, `${int(alert.onset_step)} → ${int(alert.fired_step)}`);
+    const { onset_step, fired_step } = alert;
+    const known = [onset_step, fired_step].filter((step) => step !== null);
+    say(this.steps, known.map(int).join(" → "));
+    say(this.stepsLabel, ["", onset_step === null ? "fired" : "onset", "onset → fired"][known.length]);
     say(this.state, state);
     this.when.title = moment(alert.fired_ms ?? alert.onset_ms);
     refill(

@@ -1,6 +1,7 @@
 /** The form to create or edit a channel. Secrets are entered here and never shown again. */
 
 import { el, focusIn, refill } from "../../browser/dom.js";
+import { ApiError } from "../../data/http.js";
 import { field, formDialog } from "../form.js";
 import { checkbox, selectInput, textInput } from "../inputs.js";
 
@@ -23,8 +24,8 @@ const place = ({ id }) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length
 export const usualFirst = (kinds) => [...kinds].sort((a, b) => place(a) - place(b));
 
 /**
- * @typedef {{ name: string, input: HTMLInputElement, forget: HTMLInputElement | null, field:
- *   import("../form.js").Field }} ConfigInput
+ * @typedef {{ name: string, input: HTMLInputElement, required: boolean, forget: HTMLInputElement | null,
+ *   field: import("../form.js").Field }} ConfigInput required: that it must not be empty
  */
 
 /**
@@ -70,6 +71,7 @@ export function channelForm(app, kinds, channel, done, chosen = "") {
   kind.addEventListener("change", fill);
   fill();
   const run = async () => {
+    for (const each of fields) askFor(each, inputs);
     const wanted = {
       name: name.value,
       enabled: on.input.checked,
@@ -90,6 +92,20 @@ export function channelForm(app, kinds, channel, done, chosen = "") {
   });
   if (chosen) focusIn(config, "input, select, textarea");
   return dialog;
+}
+
+/**
+ * Raise an error at a field that must not be empty, before the server is asked.
+ *
+ * @param {import("../form.js").Field} entered
+ * @param {ConfigInput[]} inputs
+ */
+function askFor({ name, input }, inputs) {
+  const needed =
+    name === "name" || inputs.some(({ field: each, required }) => required && each.input === input);
+  if (needed && !(/** @type {HTMLInputElement} */ (input).value.trim())) {
+    throw new ApiError(0, { subject: name, detail: "Enter a value." });
+  }
 }
 
 const nothingToConfigure = () =>
@@ -114,7 +130,8 @@ function configInput(each, channel) {
     `${each.help}${each.secret ? ". Secret: it is never shown again" : ""}`,
   );
   if (forget) input.after(forget.node);
-  return { name: each.name, input, forget: forget?.input ?? null, field: made };
+  const required = each.required && !hidden;
+  return { name: each.name, input, required, forget: forget?.input ?? null, field: made };
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Incidents: alerts that belong together, shown as one row, flag or count. */
 
+import { int } from "../format.js";
 import { isOpen } from "./attention.js";
 
 /** @typedef {Alert & { lead: Alert, alerts: Alert[] }} Incident */
@@ -177,6 +178,33 @@ export function worded(lines) {
     states.set(line.alert ?? "", line.state);
     return before === line.state ? { ...line, state: "more severe" } : line;
   });
+}
+
+/**
+ * Return a history in which several alerts of one rule are told apart by their series, else by their onset.
+ *
+ * @param {LifeLine[]} lines
+ * @param {Iterable<Alert>} alerts
+ * @returns {LifeLine[]}
+ */
+export function distinguished(lines, alerts) {
+  const all = [...alerts];
+  const marks = new Map(all.map((alert) => [alert.id, markOf(alert, all)]));
+  return lines.map((line) => {
+    const mark = line.rule && marks.get(line.alert ?? "");
+    return mark ? { ...line, text: line.text ? `${mark}: ${line.text}` : mark } : line;
+  });
+}
+
+/**
+ * @param {Alert} alert
+ * @param {Alert[]} all
+ */
+function markOf(alert, all) {
+  const same = all.filter(({ rule, run_id }) => rule === alert.rule && run_id === alert.run_id);
+  if (same.length < 2) return "";
+  const bySeries = new Set(same.map(({ subject }) => subject)).size === same.length;
+  return bySeries ? alert.subject : alert.onset_step === null ? "" : `since step ${int(alert.onset_step)}`;
 }
 
 /**

@@ -3,9 +3,11 @@
  * end with their optimizer's name ("loss/generator"). They are drawn in the charts of the first.
  */
 
+import { VITAL_SERIES } from "./vitalsigns.js";
+
 /** @typedef {{ name: string, series: string, ink: string, dash: string }} Companion */
 
-/** The most optimizers drawn beside the first; the metrics below have all. */
+/** The most optimizers drawn beside the first; the metrics below have the others. */
 const MOST = 3;
 const DASHES = ["6px,3px", "2px,2px", "8px,3px,2px,3px"];
 
@@ -31,6 +33,14 @@ export function companions(series, reported) {
       dash: DASHES[i],
     }));
 }
+
+/**
+ * Return the series that are drawn in the charts of the vital signs.
+ *
+ * @param {string[]} all names of all series of the run
+ */
+export const drawnBeside = (all) =>
+  VITAL_SERIES.flatMap((name) => companions(name, all)).map(({ series }) => series);
 
 /**
  * Return the name of the first optimizer, whose series have plain names; "" if unknown.
