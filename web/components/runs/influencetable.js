@@ -3,6 +3,7 @@
 import { fileName, handBlob } from "../../browser/download.js";
 import { el, refill } from "../../browser/dom.js";
 import { FEW, influencesCsv } from "../../lib/charts/sweep.js";
+import { shortened } from "../../lib/flatten.js";
 import { counted, int, num } from "../../lib/format.js";
 import { icon } from "../icons.js";
 
@@ -145,7 +146,7 @@ const line = ({ key, share, rho, chance, n, values, best }) =>
     ),
     el("td.n", {}, int(n)),
     el("td.n", {}, int(values)),
-    el("td.mono.anywhere", {}, best ?? el("span.none", {}, "not set")),
+    el("td.mono.anywhere", { title: best ?? null }, shortened([best])[0] ?? el("span.none", {}, "not set")),
   );
 
 /** @param {number} rho */

@@ -133,6 +133,10 @@ CORRUPTING = NUMERIC | LOSS_SHAPE | {"grad-explosion", "loss-level-shift", "weig
 """Rules about events that may have corrupted the weights."""
 
 
+FIRST = 1
+"""The first step of a run that counts from 0 or 1: no checkpoint is before it."""
+
+
 def corrupted_since(case: DiagnosisContext) -> int:
     """Return the step from which the weights may be corrupted, at the latest this alert's onset."""
     onsets = [result.onset_step for rule, _, result in case.episode if rule in CORRUPTING]
@@ -143,6 +147,8 @@ def go_back(case: DiagnosisContext) -> Remedy:
     """Return a remedy that resumes from the newest checkpoint before the problem started."""
     since = corrupted_since(case)
     saved = _resumable(case, since)
+    if saved is None and since <= FIRST:
+        return Remedy("Start again from the initial weights; the present ones may be corrupted.")
     if saved is None:
         return Remedy(f"Resume from a checkpoint before step {since}; later weights may be corrupted.")
     before = count(since - saved.step, "step")
@@ -165,6 +171,8 @@ def stop(case: DiagnosisContext) -> Remedy:
     """Return the first action when no update can succeed any more: resume from a checkpoint."""
     since = corrupted_since(case)
     saved = _resumable(case, since)
+    if saved is None and since <= FIRST:
+        return Remedy("Stop. Fix the cause and start again; no update can succeed any more.")
     if saved is None:
         return Remedy(f"Stop. Resume from a checkpoint before step {since}; no update can succeed any more.")
     text = f"Stop. Resume from {saved.name} (step {saved.step}); no update can succeed any more."

@@ -83,3 +83,12 @@ def test_a_run_whose_scale_collapsed_far_is_to_be_stopped_first(watch: Any) -> N
     run.records(loss=loss, grad_norm=loss, scale=scale, skipped=[float(step >= 200) for step in range(260)])
     newest = run.firing("scaler-collapse")[-1].diagnosis
     assert newest.remedies[0].text.startswith("Stop. Resume from")
+
+
+def test_no_checkpoint_is_named_before_the_first_step(watch: Any) -> None:
+    """Nothing was saved before a loss that is NaN from the beginning."""
+    run = watch()
+    run.records(loss=[math.nan] * 60, grad_norm=[math.nan] * 60)
+    newest = run.firing("nonfinite-loss")[-1].diagnosis
+    assert newest.remedies[0].text == "Stop. Fix the cause and start again; no update can succeed any more."
+    assert "before step 0" not in texts(newest)
