@@ -7,10 +7,12 @@ therefore knows which steps must be on the server.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,12 +61,13 @@ class Script:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
-        self._file = tempfile.NamedTemporaryFile("w", suffix=".py")  # noqa: SIM115
-        self._file.write(HEAD + body)
-        self._file.flush()
+        folder = tempfile.mkdtemp()  # its own, because Python searches the folder of a script for modules
+        self._remove = weakref.finalize(self, shutil.rmtree, folder)
+        script = Path(folder, f"{Path(folder).name}.py")
+        script.write_text(HEAD + body)
         self._out = b""
         self.process = subprocess.Popen(
-            [python, self._file.name, url, str(spool)],
+            [python, str(script), url, str(spool)],
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             env={**os.environ, **(environ or {})},
@@ -93,7 +96,7 @@ class Script:
         status = self.process.wait(timeout_s)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self._file.close()
+        self._remove()
         self._stderr.seek(0)
         self.complaints = self._stderr.read().decode()
         self._stderr.close()

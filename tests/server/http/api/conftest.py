@@ -125,14 +125,14 @@ def trainer(server: Any) -> Iterator[Callable[..., Trainer]]:
 
         def begin(**hello: Any) -> Trainer:
             number = next(_numbers)
-            now_ns = time.time_ns()
+            address = server.base.replace("http", "ws", 1) + protocol.PATH
+            socket = stack.enter_context(connect(address))
+            now_ns = time.time_ns()  # the server takes what the handshake needs for a difference of clocks
             defaults = {"project": "p", "name": f"run {number}", "run": f"r_{number}", "world_size": 1}
             who = WriterId(f"launch-{number}", 0, "boot", number, now_ns)
             fields: dict[str, Any] = (
                 defaults | {"token": server.client_token, "host": "node", "time_ns": now_ns} | hello
             )
-            address = server.base.replace("http", "ws", 1) + protocol.PATH
-            socket = stack.enter_context(connect(address))
             return Trainer(socket, Hello(version=protocol.VERSION, writer=who, **fields))
 
         yield begin
