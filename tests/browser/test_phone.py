@@ -30,6 +30,12 @@ LOW = """(px) => [...document.querySelectorAll("main :is(.btn, .seg button, .rou
     .filter(([each, { width, height }]) => width && height < px && each.checkVisibility())
     .filter(([each]) => !each.closest(".vh"))
     .map(([each, { height }]) => `${each.outerHTML.slice(0, 80)} ${height}`)"""
+HIT = """(each) => {
+    const { left, top, width, height } = each.getBoundingClientRect();
+    const rows = [...Array(81).keys()].map((y) => top + height / 2 - 40 + y);
+    return rows.filter((y) => document.elementFromPoint(left + width / 2, y) === each).length;
+}"""
+"""The height at which a touch reaches an element."""
 PAGES = {
     "/": "[data-run]",
     "/?kiosk=1": "[data-run]",
@@ -175,6 +181,10 @@ def test_what_is_touched_is_40_pixels_high(named: Any, chromium: Browser) -> Non
         page.goto(named.base + address)
         page.wait_for_load_state("networkidle")
         assert page.evaluate(LOW, TOUCH_PX) == [], address
+    page.goto(f"{named.base}/alerts?state=all")
+    step = page.locator(".timeline button").first
+    step.scroll_into_view_if_needed()
+    assert step.evaluate(HIT) >= TOUCH_PX - 2
     page.goto(f"{named.base}/rules")
     rule = page.locator("[data-rule] .what").first
     rule.scroll_into_view_if_needed()
