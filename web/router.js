@@ -45,10 +45,12 @@ export function router(app, main) {
     const mine = ++turn;
     const code = (PAGES[name] ?? PAGES.missing)();
     const [open] = await Promise.all([code, mine > 1 && allStyles()]).catch((error) => {
+      app.live.onReconnect(() => location.reload());
       dispatchEvent(new CustomEvent("pagefailed")); // heard by first.js
-      throw error;
+      if (mine === 1) throw error; // the app does not start
+      return [];
     });
-    if (mine !== turn) return;
+    if (!open || mine !== turn) return;
     page?.close();
     main.replaceChildren();
     main.classList.remove("is-opening");

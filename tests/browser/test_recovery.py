@@ -42,6 +42,19 @@ def test_an_open_page_does_not_hold_the_server(tower: Any, visit: Callable[..., 
     assert "graceful shutdown exceeded" not in tower.log.read_text("utf-8")
 
 
+def test_a_page_that_did_not_load_opens_once_the_server_is_back(
+    tower: Any, visit: Callable[..., Any]
+) -> None:
+    """By itself: its code was requested while the server was down."""
+    page = visit(tower).page
+    page.get_by_text("The server answers").wait_for()
+    tower.kill()
+    page.locator('a[href="/settings"]').first.click()
+    page.get_by_role("heading", name="This page could not be loaded").wait_for()
+    tower.start()
+    page.get_by_role("heading", name="Settings", exact=True).wait_for()
+
+
 @LONG
 def test_the_checks_of_an_empty_fleet_follow_the_server(tower: Any, visit: Callable[..., Any]) -> None:
     """While the server is down, its check is not done; once it is back, it is."""
