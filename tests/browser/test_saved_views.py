@@ -122,3 +122,9 @@ def test_a_name_in_use_is_said_at_the_field(tab: Any) -> None:
     tab.page.get_by_label("Name").fill("best loss")
     tab.page.get_by_role("dialog").get_by_role("button", name="Save").click()
     tab.page.locator(".fielderror", has_text="Expected an unused name").wait_for()
+
+
+def test_a_view_that_does_not_exist_is_named(tab: Any) -> None:
+    """The address was shared before the view was deleted."""
+    tab.page.goto(f"{tab.tower.base}/?view=gone")
+    tab.page.locator(".undo", has_text="No view “gone”: renamed or deleted").wait_for()

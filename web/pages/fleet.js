@@ -204,8 +204,11 @@ class Fleet {
   }
 
   #showOpened() {
-    const view = opened(this.views.items, askedIn(location));
-    if (view) this.set(view);
+    const asked = askedIn(location);
+    const view = opened(this.views.items, asked);
+    if (view) return this.set(view);
+    const missing = new URLSearchParams(asked).get("view");
+    if (missing && !this.view.standard) showUndo(`No view “${missing}”: renamed or deleted`, null);
   }
 
   close() {
