@@ -38,9 +38,10 @@ def test_after_resync_the_fleet_is_whole_again() -> None:
     """What the browser had is older than its cursor says: messages were dropped since."""
     subscriber = Subscriber(limit_bytes=1000)
     subscriber.handle(subscribe(1, view="fleet", cursor="a-1"))
-    assert subscriber.views[1].since == "a-1"
-    subscriber.resync(subscriber.views[1])
-    assert (subscriber.views[1].since, subscriber.views[1].initialized) == (None, False)
+    view = subscriber.views[1]
+    before = view.since
+    subscriber.resync(view)
+    assert (before, view.since, view.initialized) == ("a-1", None, False)
 
 
 def test_messages_come_out_in_order() -> None:
