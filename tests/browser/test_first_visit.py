@@ -35,7 +35,7 @@ NOTHING_AHEAD = """(() => {
     const wait = setTimeout;
     globalThis.setTimeout = (call, ms, ...rest) => wait(call, ms >= 5000 ? 1e8 : ms, ...rest);
 })()"""
-"""After five seconds a page loads what it may need later; on a slow machine, that is before its first chart."""
+"""After five seconds a page loads what it may need later: before the first chart, on a slow machine."""
 ANNOUNCED = """() => [...document.querySelectorAll("link[rel=preload][as=fetch]")]
     .filter((link) => !link.media || matchMedia(link.media).matches).map((link) => link.href)"""
 
