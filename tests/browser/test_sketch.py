@@ -88,6 +88,13 @@ def test_plotly_draws_lines_where_they_were_sketched(
 
 def test_sketches_stay_if_plotly_does_not_load(sketched: Any, page: Page) -> None:
     page.route(PLOTLY, lambda route: route.abort())
+    held: list[Route] = []
+    page.route("**/api/v1/runs/r_sketched?*", lambda route: held.append(route))
     page.goto(f"{sketched.base}/runs/r_sketched")
-    expect(page.get_by_role("status").filter(has_text="plotly.js")).to_be_visible()
+    reason = page.get_by_role("status").filter(has_text="plotly.js")
+    expect(reason).to_be_visible()
+    for details in held:
+        details.continue_()
+    page.get_by_role("tab").first.wait_for()
+    expect(reason).to_be_visible()
     expect(page.locator(CHART.format("loss")).locator(SKETCHED)).to_be_visible()

@@ -81,11 +81,16 @@ class RunPage {
         this.nav.pinned(step);
         this.details.mark(step);
       },
-      failed: (error) => this.#failed(error),
+      failed: (error) => {
+        this.simple.hidden = false;
+        refill(this.simple, icon("offline"), ` ${error.message} Until then, charts cannot be zoomed.`);
+      },
     });
     this.project = el("span", {}, "–");
     this.chips = el("span.row");
     this.failure = el("p.card.pad.failure", { role: "status", hidden: true });
+    /** Why the charts are only sketched. */
+    this.simple = el("p.card.pad.failure", { role: "status", hidden: true });
   }
 
   /** @returns {Navigation} */
@@ -191,6 +196,7 @@ class RunPage {
       this.head.deleting,
       this.aside.callout,
       this.failure,
+      this.simple,
       this.ending.node,
       this.gauges.node,
       this.charts.overview.node,
