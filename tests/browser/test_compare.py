@@ -106,6 +106,18 @@ def test_runs_of_one_step_are_dots_at_it(shared_tower: Any, script: Callable[[st
     assert tab.shown_range() == [4, 6]
 
 
+def test_a_series_that_no_run_reports_shows_only_its_head(shared_tower: Any, tab: Any) -> None:
+    """The lowest chart that is left has the axis, at which the cross line finds its values."""
+    logged = "import tocsin; run = tocsin.watch('p', name='plain', resume='r_plain', console=False)"
+    with shared_tower.training("-c", f"{logged}; [run.log(loss=1.0, step=k) for k in range(9)]") as process:
+        assert process.wait(120) == 0
+    tab.page.goto(f"{shared_tower.base}/compare?run=r_plain")
+    heads = tab.page.locator(".vitals .panel", has_text="not reported by these runs")
+    expect(heads).to_have_count(3)
+    expect(heads.locator(".plot:visible")).to_have_count(0)
+    expect(tab.page.locator("[data-series=loss] .xtick").first).to_be_visible()
+
+
 def test_only_settings_that_differ_are_listed(tab: Any) -> None:
     """The learning rate differs, the batch size does not, and a hostile key is text."""
     table = tab.page.get_by_label("Settings that differ")

@@ -358,6 +358,13 @@ export class Comparison {
     return [...new Set([...this.members.values()].flatMap(({ detail }) => detail?.names ?? []))].sort();
   }
 
+  /** Return the series that any run reports; null as long as that is unknown. */
+  reported() {
+    const members = [...this.members.values()];
+    const known = !this.many && !this.loading && members.length && members.every(({ detail }) => detail);
+    return known ? new Set(this.names()) : null;
+  }
+
   /** @param {string} id */
   nameOf(id) {
     const group = this.groups()?.find((each) => each.id === id);

@@ -29,6 +29,7 @@ import { KINDS } from "./vitals.js";
 /** @typedef {import("../lib/views/compareview.js").CompareView} CompareView */
 
 const AXIS_PX = 18;
+const ABSENT = "not reported by these runs";
 /** The first drawing waits this long for all runs: a drawing of some of them delays the others. */
 const FIRST_MS = 400;
 /** Charts are redrawn at least this often while runs still load. */
@@ -54,6 +55,8 @@ export class CompareBoard {
   plots = null;
   /** @type {Panel[]} */
   panels = [];
+  /** @type {Panel | null} the lowest open panel, which has the axis of all */
+  bottom = null;
   closed = false;
   /** Width of the charts in pixels, cached because reading it for every record would force a layout. */
   width = 0;
@@ -223,19 +226,29 @@ export class CompareBoard {
 
   draw() {
     if (this.closed) return;
-    this.panels.forEach((panel, i) =>
-      this.plots?.draw(panel.plot, (width) => this.#shown(panel, width, i === this.panels.length - 1)),
-    );
+    this.#fold();
+    for (const panel of this.panels) this.plots?.draw(panel.plot, (width) => this.#shown(panel, width));
     this.cross.refresh();
     this.tooltip.refresh(this.cross.pinned);
+  }
+
+  /** Show only the heads of series that no run reports, once that is known. */
+  #fold() {
+    const reported = this.data.reported();
+    const { full } = this.source.view();
+    const absent = (/** @type {Panel} */ { kind }) => reported !== null && !reported.has(kind.name);
+    this.bottom = [...this.panels].reverse().find((panel) => !absent(panel)) ?? this.panels.at(-1) ?? null;
+    for (const panel of this.panels) {
+      panel.absent(absent(panel), panel === this.bottom || panel.kind.name === full, ABSENT);
+      panel.taller(panel === this.bottom ? AXIS_PX : 0);
+    }
   }
 
   /**
    * @param {Panel} panel
    * @param {number} width
-   * @param {boolean} bottom
    */
-  #shown(panel, width, bottom) {
+  #shown(panel, width) {
     const range = this.data.range();
     const picture = this.data.picture(
       panel.kind.name,
@@ -256,7 +269,7 @@ export class CompareBoard {
       picture,
       bands: [],
       edges: [],
-      xticks: bottom || this.source.view().full !== null,
+      xticks: panel === this.bottom || this.source.view().full !== null,
       ticks: this.data.ticks(range),
       color: inkOf(0),
     };
@@ -315,9 +328,7 @@ export class CompareBoard {
     const [from, to] = this.data.range();
     const { left, right } = margins();
     if (!plan) return null;
-    const bottom =
-      PLOT_TOP +
-      (panel === this.panels[this.panels.length - 1] || this.source.view().full !== null ? AXIS_PX : 0);
+    const bottom = PLOT_TOP + (panel === this.bottom || this.source.view().full !== null ? AXIS_PX : 0);
     const wide = Math.max(1, panel.plot.clientWidth - left - right);
     const high = Math.max(1, panel.plot.clientHeight - PLOT_TOP - bottom);
     const [low, top] = plan.range;

@@ -187,14 +187,15 @@ export class Panel {
   }
 
   /**
-   * A vital sign that this run never reported shows only its head, unless it has to show the axis.
+   * A series that was never reported shows only its head, unless it has to show the axis.
    *
    * @param {boolean} absent
    * @param {boolean} [open] whether its chart stays
+   * @param {string} [note]
    */
-  absent(absent, open = false) {
+  absent(absent, open = false, note = ABSENT) {
     this.plot.hidden = absent && !open;
-    if (absent) say(this.note, ABSENT);
+    if (absent) say(this.note, note);
   }
 
   /**
