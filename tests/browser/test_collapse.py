@@ -45,12 +45,12 @@ def test_non_finite_losses_are_drawn(tab: Any) -> None:
     tab.page.locator('[data-series="loss"] .faults', has_text=re.compile("NaN|Inf")).wait_for()
 
 
-def test_the_title_counts_firing_alerts(tab: Any, collapsing: tuple[Any, str]) -> None:
-    """The number before the title is the number of firing alerts in the API."""
+def test_the_title_counts_open_incidents(tab: Any, collapsing: tuple[Any, str]) -> None:
+    """The number before the title is the number of open incidents in the API."""
     firing = re.compile(r"^\((\d+)\) restorer-fp16")
     for _ in range(100):
         reported = firing.match(tab.page.title())
-        if reported and int(reported[1]) == len(collapsing[0].get("/alerts", state="firing")["items"]):
+        if reported and int(reported[1]) == len(collapsing[0].get("/incidents", state="open")["items"]):
             return
         tab.page.wait_for_timeout(200)
     raise AssertionError(f"the title is {tab.page.title()!r}")
