@@ -8,7 +8,10 @@ export function allStyles() {
   const left = /** @type {NodeListOf<HTMLLinkElement>} */ (
     document.querySelectorAll('link[rel="stylesheet"][disabled]')
   );
-  loading ??= Promise.all([...left].map(load));
+  loading ??= Promise.all([...left].map(load)).catch((error) => {
+    loading = null; // the next page tries again
+    throw error;
+  });
   return loading;
 }
 
@@ -16,7 +19,10 @@ export function allStyles() {
 function load(link) {
   return new Promise((done, failed) => {
     link.onload = done;
-    link.onerror = failed;
+    link.onerror = (event) => {
+      link.disabled = true;
+      failed(event);
+    };
     link.disabled = false;
   });
 }
