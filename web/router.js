@@ -45,7 +45,7 @@ export function router(app, main) {
     const mine = ++turn;
     const code = (PAGES[name] ?? PAGES.missing)();
     const [open] = await Promise.all([code, mine > 1 && allStyles()]).catch((error) => {
-      app.live.onReconnect(() => location.reload());
+      app.live.onReconnect(() => mine === turn && location.reload());
       dispatchEvent(new CustomEvent("pagefailed")); // heard by first.js
       if (mine === 1) throw error; // the app does not start
       return [];

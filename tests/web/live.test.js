@@ -108,6 +108,18 @@ test("after a reconnect it subscribes again from the newest cursor and reports t
   assert.deepEqual([world.sockets.length, world.socket.sent[0].cursor, missed], [2, 7, 2]);
 });
 
+test("a socket that was lost before its first message is a reconnect, too", () => {
+  const { world, live } = started();
+  let missed = 0;
+  live.onReconnect(() => missed++);
+  world.connect();
+  world.drop();
+  world.pass(300);
+  world.connect();
+  world.say({ type: "heartbeat" });
+  assert.equal(missed, 1);
+});
+
 test("when the database is back, failed requests are repeated, once", () => {
   const { world, live } = started();
   let missed = 0;

@@ -14,7 +14,7 @@ test("the loss of another optimizer belongs in the chart of the first; a logged 
   assert.deepEqual([companions("grad_norm", GAN), companions("loss", null)], [[], []]);
 });
 
-test("what the charts of the vital signs draw needs no chart of its own", () => {
+test("what the charts of the vital signs draw gets no second chart", () => {
   assert.deepEqual(drawnBeside(GAN), ["loss/generator", "lr/generator"]);
 });
 

@@ -154,9 +154,10 @@ export class Live {
 
   /** The first message: only now has the server accepted the login. */
   #welcomed() {
+    const lost = this.#opened++ > 0 || this.#tries > 0; // also before the first message
     this.#greeted = true;
     this.#tries = 0;
-    if (this.#opened++ > 0) this.#back();
+    if (lost) this.#back();
   }
 
   /** Repeat requests, because those made during the outage may have failed. */

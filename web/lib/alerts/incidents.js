@@ -181,7 +181,7 @@ export function worded(lines) {
 }
 
 /**
- * Return a history in which several alerts of one rule are told apart by their series, else by their onset.
+ * Return a history in which several alerts of one rule have their series, else their onset, beside them.
  *
  * @param {LifeLine[]} lines
  * @param {Iterable<Alert>} alerts
